@@ -1,0 +1,1 @@
+//! Benches live in `benches/`; this library holds what several of them share.

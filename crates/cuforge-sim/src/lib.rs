@@ -1,0 +1,1 @@
+//! A simulated CUDA device as a library: parses, runs and mutates PTX, with detectors

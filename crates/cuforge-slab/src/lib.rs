@@ -1,0 +1,1 @@
+//! Sub-allocators over byte offsets of one device slab, and a conformance suite for anyone's allocator
