@@ -1,0 +1,318 @@
+//! The packed parameter block of a kernel: where each argument goes, and views matched to it by binding.
+
+use crate::compute::Arguments;
+use crate::kernel::Parameter;
+use crate::view::{Access, BufferView};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    /// Pointer to the view of this index in (group, binding) order.
+    Pointer(usize),
+    /// Length of the view of this index.
+    Length(usize),
+    /// So many bytes of `by_value` from there.
+    Value { from: usize, bytes: usize },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Binding {
+    name: String,
+    group: u32,
+    binding: u32,
+    element_bytes: u64,
+    access: Access,
+}
+
+/// Where each parameter lies in the packed block that a launch hands over, and which views it takes.
+///
+/// Parameters lie in order at their natural alignment, as the CUDA ABI has it: pointers and lengths are 8 bytes,
+/// scalars their own size, the uniform block its declared size and alignment.
+///
+/// ```
+/// use cuforge_core::{Access, Element, Parameter, ParameterLayout};
+/// let layout = ParameterLayout::new(&[
+///     Parameter::buffer("x", 0, Element::F32, Access::StorageReadWrite),
+///     Parameter::scalar("scale", Element::F32),
+///     Parameter::scalar("n", Element::U64),
+/// ])?;
+/// assert_eq!((layout.packed_bytes(), layout.by_value_bytes()), (24, 16));
+/// # Ok::<(), cuforge_core::BindError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterLayout {
+    /// Each piece with its offset in the packed block.
+    pieces: Vec<(usize, Piece)>,
+    /// Bindings in (group, binding) order.
+    bindings: Vec<Binding>,
+    packed_bytes: usize,
+    by_value_bytes: usize,
+}
+
+impl ParameterLayout {
+    /// The layout of `parameters`.
+    ///
+    /// # Errors
+    /// [`BindError::DoubleBinding`], [`BindError::NoSuchBuffer`] (a length of a buffer that is not listed),
+    /// [`BindError::Uniform`] (two uniform blocks, one behind a scalar, or a bad alignment).
+    pub fn new(parameters: &[Parameter]) -> Result<Self, BindError> {
+        let bindings = bindings_of(parameters)?;
+        let index_of = |group: u32, binding: u32| {
+            bindings
+                .binary_search_by_key(&(group, binding), |b| (b.group, b.binding))
+                .map_err(|_| BindError::NoSuchBuffer { group, binding })
+        };
+        let mut layout =
+            Self { pieces: Vec::new(), bindings: Vec::new(), packed_bytes: 0, by_value_bytes: 0 };
+        let (mut has_uniform, mut has_scalar) = (false, false);
+        for parameter in parameters {
+            let (bytes, align, piece) = match *parameter {
+                Parameter::Buffer { group, binding, .. } => (8, 8, Piece::Pointer(index_of(group, binding)?)),
+                Parameter::BufferLength { group, binding } => {
+                    (8, 8, Piece::Length(index_of(group, binding)?))
+                }
+                Parameter::Uniform { bytes, align } => {
+                    if has_uniform || has_scalar {
+                        return Err(BindError::Uniform { reason: "comes once and before the scalars" });
+                    }
+                    if !align.is_power_of_two() {
+                        return Err(BindError::Uniform {
+                            reason: "has an alignment that is no power of two",
+                        });
+                    }
+                    has_uniform = true;
+                    layout.value(bytes as usize, align as usize)
+                }
+                Parameter::Scalar { element, .. } => {
+                    has_scalar = true;
+                    layout.value(element.size_bytes() as usize, element.size_bytes() as usize)
+                }
+            };
+            let at = layout.packed_bytes.next_multiple_of(align);
+            layout.pieces.push((at, piece));
+            layout.packed_bytes = at + bytes;
+        }
+        layout.bindings = bindings;
+        Ok(layout)
+    }
+
+    /// Takes the next `bytes` of `by_value`.
+    fn value(&mut self, bytes: usize, align: usize) -> (usize, usize, Piece) {
+        let from = self.by_value_bytes.next_multiple_of(align);
+        self.by_value_bytes = from + bytes;
+        (bytes, align, Piece::Value { from, bytes })
+    }
+
+    /// Bytes of the packed block.
+    pub fn packed_bytes(&self) -> usize {
+        self.packed_bytes
+    }
+
+    /// Bytes that [`Arguments::by_value`] must have: the uniform block, then the scalars, each naturally aligned.
+    pub fn by_value_bytes(&self) -> usize {
+        self.by_value_bytes
+    }
+
+    /// Buffers that the kernel takes.
+    pub fn buffers(&self) -> usize {
+        self.bindings.len()
+    }
+
+    /// Writes the packed block for `arguments` into `packed`, with `base` the device address of the slab; padding
+    /// is zero. Views may come in any order; views sorted by (group, binding) skip the search. No allocation unless
+    /// it fails.
+    ///
+    /// # Errors
+    /// A [`BindError`] that names the missing, extra, doubled, unwritable or ill-sized argument; `packed` is then
+    /// unspecified.
+    pub fn pack(&self, arguments: &Arguments<'_>, base: u64, packed: &mut [u8]) -> Result<usize, BindError> {
+        let Some(block) = packed.get_mut(..self.packed_bytes) else {
+            return Err(BindError::PackedTooShort { bytes: packed.len(), need: self.packed_bytes });
+        };
+        if arguments.by_value.len() != self.by_value_bytes {
+            return Err(BindError::ByValue { bytes: arguments.by_value.len(), need: self.by_value_bytes });
+        }
+        let sorted = self.is_sorted(arguments.views);
+        if !sorted {
+            self.check_extra(arguments.views)?;
+        }
+        block.fill(0);
+        for &(at, piece) in &self.pieces {
+            let eight = |value: u64| value.to_le_bytes();
+            match piece {
+                Piece::Pointer(index) => {
+                    let view = self.view(arguments.views, index, sorted)?;
+                    let address = base.checked_add(view.offset()).ok_or_else(|| self.missing(index))?;
+                    block[at..at + 8].copy_from_slice(&eight(address));
+                }
+                Piece::Length(index) => {
+                    let view = self.view(arguments.views, index, sorted)?;
+                    block[at..at + 8].copy_from_slice(&eight(view.len()));
+                }
+                Piece::Value { from, bytes } => {
+                    block[at..at + bytes].copy_from_slice(&arguments.by_value[from..from + bytes]);
+                }
+            }
+        }
+        Ok(self.packed_bytes)
+    }
+
+    fn is_sorted(&self, views: &[BufferView]) -> bool {
+        views.len() == self.bindings.len()
+            && views.iter().zip(&self.bindings).all(|(v, b)| (v.group(), v.binding()) == (b.group, b.binding))
+    }
+
+    fn view<'v>(
+        &self,
+        views: &'v [BufferView],
+        index: usize,
+        sorted: bool,
+    ) -> Result<&'v BufferView, BindError> {
+        let wanted = &self.bindings[index];
+        let view = if sorted {
+            &views[index]
+        } else {
+            views
+                .iter()
+                .find(|v| (v.group(), v.binding()) == (wanted.group, wanted.binding))
+                .ok_or_else(|| self.missing(index))?
+        };
+        if !view.access().allows(wanted.access) {
+            return Err(BindError::ReadOnly { name: wanted.name.clone() });
+        }
+        let whole = |bytes: u64| bytes.is_multiple_of(wanted.element_bytes);
+        if !whole(view.len()) || !whole(view.offset()) {
+            return Err(BindError::NotWholeElements {
+                name: wanted.name.clone(),
+                offset: view.offset(),
+                len: view.len(),
+                element_bytes: wanted.element_bytes,
+            });
+        }
+        Ok(view)
+    }
+
+    fn missing(&self, index: usize) -> BindError {
+        let wanted = &self.bindings[index];
+        BindError::Missing { name: wanted.name.clone(), group: wanted.group, binding: wanted.binding }
+    }
+
+    fn check_extra(&self, views: &[BufferView]) -> Result<(), BindError> {
+        for (at, view) in views.iter().enumerate() {
+            let (group, binding) = (view.group(), view.binding());
+            if self.bindings.binary_search_by_key(&(group, binding), |b| (b.group, b.binding)).is_err() {
+                return Err(BindError::Extra { group, binding });
+            }
+            if views[..at].iter().any(|v| (v.group(), v.binding()) == (group, binding)) {
+                return Err(BindError::DoubleBinding { group, binding });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bindings_of(parameters: &[Parameter]) -> Result<Vec<Binding>, BindError> {
+    let mut bindings: Vec<Binding> = parameters
+        .iter()
+        .filter_map(|parameter| match parameter {
+            Parameter::Buffer { name, group, binding, element, access } => Some(Binding {
+                name: name.to_string(),
+                group: *group,
+                binding: *binding,
+                element_bytes: u64::from(element.size_bytes()),
+                access: *access,
+            }),
+            _ => None,
+        })
+        .collect();
+    bindings.sort_by_key(|b| (b.group, b.binding));
+    for pair in bindings.windows(2) {
+        if (pair[0].group, pair[0].binding) == (pair[1].group, pair[1].binding) {
+            return Err(BindError::DoubleBinding { group: pair[0].group, binding: pair[0].binding });
+        }
+    }
+    Ok(bindings)
+}
+
+/// Why arguments do not fit a kernel's parameters. All are faults of the caller's code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// A buffer that the kernel takes was not given.
+    #[error("missing buffer `{name}` (group {group} binding {binding})")]
+    Missing {
+        /// The parameter's name.
+        name: String,
+        /// Its bind group.
+        group: u32,
+        /// Its binding.
+        binding: u32,
+    },
+    /// A view is bound where the kernel takes none.
+    #[error("extra view bound to group {group} binding {binding}, where the kernel takes none")]
+    Extra {
+        /// The view's bind group.
+        group: u32,
+        /// The view's binding.
+        binding: u32,
+    },
+    /// Two views, or two parameters, have one binding.
+    #[error("group {group} binding {binding} is bound twice")]
+    DoubleBinding {
+        /// The bind group.
+        group: u32,
+        /// The binding.
+        binding: u32,
+    },
+    /// A length is wanted of a buffer that is no parameter.
+    #[error("no buffer parameter at group {group} binding {binding}")]
+    NoSuchBuffer {
+        /// The bind group.
+        group: u32,
+        /// The binding.
+        binding: u32,
+    },
+    /// The kernel writes a buffer that is bound read-only.
+    #[error("buffer `{name}` is written by the kernel and bound read-only")]
+    ReadOnly {
+        /// The parameter's name.
+        name: String,
+    },
+    /// The view does not hold whole, aligned elements.
+    #[error(
+        "buffer `{name}`: {len} bytes at offset {offset} are not whole elements of {element_bytes} bytes"
+    )]
+    NotWholeElements {
+        /// The parameter's name.
+        name: String,
+        /// The view's offset in bytes.
+        offset: u64,
+        /// The view's length in bytes.
+        len: u64,
+        /// An element's size in bytes.
+        element_bytes: u64,
+    },
+    /// The uniform block and scalars have another size.
+    #[error("{bytes} bytes of uniform and scalars given, the kernel takes {need}")]
+    ByValue {
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// The block to pack into is too short.
+    #[error("packed block of {bytes} bytes, {need} needed")]
+    PackedTooShort {
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// The uniform block is declared wrongly.
+    #[error("the uniform block {reason}")]
+    Uniform {
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
