@@ -23,7 +23,8 @@ static_assert(CUFORGE_BLOCK_X * MICRO_N == TILE_N, "the threads of a row must co
 static_assert(CUFORGE_BLOCK_Y * MICRO_M == TILE_M, "the threads of a column must cover the tile's rows");
 static_assert(CUFORGE_ITEMS == MICRO_M * MICRO_N, "a thread's items are its micro tile");
 
-constexpr unsigned THREADS = CUFORGE_BLOCK_X * CUFORGE_BLOCK_Y;
+// An enumerator, because NVRTC gives every constexpr variable of this scope a word of global memory.
+enum : unsigned { THREADS = CUFORGE_BLOCK_X * CUFORGE_BLOCK_Y };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const float* __restrict__ a,

@@ -14,9 +14,12 @@ struct RmsNormUniform {
     float epsilon;
 };
 
-constexpr unsigned WARP = 32;
-constexpr unsigned WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP;
-constexpr unsigned STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS;
+// Enumerators, because NVRTC gives every constexpr variable of this scope a word of global memory.
+enum : unsigned {
+    WARP = 32,
+    WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP,
+    STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS,
+};
 
 static_assert(CUFORGE_BLOCK_Y == 1 || CUFORGE_BLOCK_X % WARP == 0, "a warp must not straddle two rows");
 

@@ -15,11 +15,12 @@ struct SoftmaxUniform {
     unsigned width;
 };
 
-constexpr unsigned WARP = 32;
-constexpr unsigned WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP;
-constexpr unsigned STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS;
-// Below every finite exponent's reach yet finite: `lowest - lowest` is 0, where with -infinity it would be NaN.
-constexpr float LOWEST = -3.402823466e+38f;
+// Enumerators, because NVRTC gives every constexpr variable of this scope a word of global memory.
+enum : unsigned {
+    WARP = 32,
+    WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP,
+    STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS,
+};
 
 static_assert(CUFORGE_BLOCK_Y == 1 || CUFORGE_BLOCK_X % WARP == 0, "a warp must not straddle two rows");
 
@@ -79,7 +80,8 @@ softmax(const float* __restrict__ input,
     float* __restrict__ y = output + start;
 
     // Subtracting the row's maximum keeps every exponential in [0, 1]: no overflow whatever the offset of the row.
-    float peak = LOWEST;
+    // The lowest finite float is as good a start as -infinity, and differences from it are never NaN.
+    float peak = -3.402823466e+38f;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {
 #pragma unroll
         for (unsigned item = 0; item < CUFORGE_ITEMS; ++item) {

@@ -21,12 +21,15 @@ struct TopKUniform {
 
 typedef unsigned long long Key;
 
-constexpr unsigned TOP = 8;
-constexpr unsigned WARP = 32;
-constexpr unsigned WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP;
-constexpr unsigned STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS;
+// Enumerators, because NVRTC gives every constexpr variable of this scope a word of global memory.
+enum : unsigned {
+    TOP = 8,
+    WARP = 32,
+    WARPS = (CUFORGE_BLOCK_X + WARP - 1) / WARP,
+    STEP = CUFORGE_BLOCK_X * CUFORGE_ITEMS,
+};
 // Below every key of a number: what an empty slot of a list holds.
-constexpr Key EMPTY = 0;
+enum : Key { EMPTY = 0 };
 
 // Value and index in one integer whose order is the order wanted: larger values first, then lower indices.
 __device__ __forceinline__ Key key_of(float value, unsigned index)
