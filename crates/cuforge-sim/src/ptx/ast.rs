@@ -2,7 +2,7 @@
 //!
 //! The text is the truth and the tree is an index of it: every node bears the [`Span`] it was read from, and
 //! comments and white space stay where they are, between the spans. A changed module is made from a changed
-//! text ([`Module::with_edits`](super::Module::with_edits)), so all nodes can be plain public data.
+//! text, so all nodes can be plain public data.
 
 use super::mnemonic::Mnemonic;
 use super::name::Name;
@@ -96,7 +96,7 @@ pub enum Space {
 
 /// A variable in memory. A declaration of several names gives one of these for each.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::{Module, ScalarType, Space};
 ///
 /// let text = ".version 8.0\n.target sm_80\n.extern .shared .align 16 .b8 pool[];\n.const .f32 t[2][3];";
@@ -230,7 +230,7 @@ pub enum FunctionKind {
 
 /// A kernel or device function.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::{FunctionKind, Module};
 ///
 /// let text = ".version 8.0\n.target sm_80\n.visible .entry k(.param .u64 k_0)\n.maxntid 128, 1, 1\n{ ret; }";
@@ -436,7 +436,7 @@ impl Instruction {
 
     /// The parts of a `call`; `None` for other opcodes and for a call without a target.
     ///
-    /// ```ignore
+    /// ```
     /// use cuforge_sim::ptx::Module;
     ///
     /// let text = ".version 8.0\n.target sm_80\n.func f(.param .b32 a) { ret; }\n\

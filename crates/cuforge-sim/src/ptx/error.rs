@@ -6,13 +6,13 @@ use super::span::Span;
 
 /// A text that is no PTX module: the place and the reason.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::{Module, Reason};
 ///
 /// let error = Module::parse(".version 8.0\n.target sm_80\n.entry k( { ret; }").unwrap_err();
-/// assert_eq!((error.line(), error.column()), (3, 10));
+/// assert_eq!((error.line(), error.column()), (3, 11));
 /// assert!(matches!(error.reason(), Reason::Unexpected { .. }));
-/// assert_eq!(error.to_string(), "line 3, column 10: expected a parameter's space, found `{`");
+/// assert_eq!(error.to_string(), "line 3, column 11: expected a parameter's space, found `{`");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParseError {

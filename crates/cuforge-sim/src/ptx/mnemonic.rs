@@ -7,7 +7,7 @@ use super::span::Span;
 
 /// Opcode and modifiers as one text: `ld.global.L2::128B.v4.f32`.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::Module;
 ///
 /// let text = ".version 8.0\n.target sm_80\n.entry k() { .reg .f32 %f<4>; fma.rn.ftz.f32 %f1, %f1, %f2, %f3; }";

@@ -10,6 +10,7 @@ mod module;
 mod name;
 mod number;
 mod operand;
+mod parser;
 mod scalar;
 mod span;
 

@@ -10,7 +10,7 @@ use super::span::Span;
 ///
 /// Cloning shares the text and copies the tree.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::Module;
 ///
 /// let text = "// a kernel\n.version 8.0\n.target sm_80\n.address_size 64\n.entry k() { ret; } // done";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 ///
 /// A clone costs one atomic increment. Within one parsed module, equal names share their bytes.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::Name;
 ///
 /// let name = Name::from("%r1");

@@ -17,7 +17,7 @@ pub enum NumberKind {
 
 /// A numeric literal or folded constant expression: its value as bits, and its spelling.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::{Module, NumberKind, OperandKind};
 ///
 /// let text = ".version 8.0\n.target sm_80\n.entry k() { .reg .f32 %f<2>; mov.f32 %f1, 0fBF800000; }";

@@ -15,7 +15,7 @@ pub struct Operand {
 
 /// The forms an operand takes.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::{AddressBase, Module, OperandKind};
 ///
 /// let text = ".version 8.0\n.target sm_80\n.entry k(.param .u64 k_0) {\n\

@@ -8,7 +8,7 @@ macro_rules! scalar_types {
         ///
         /// Instructions name further types in their modifiers (`.tf32`, `.e4m3x2`); those stay plain text.
         ///
-        /// ```ignore
+        /// ```
         /// use cuforge_sim::ptx::ScalarType;
         ///
         /// assert_eq!(ScalarType::from_name("f16x2"), Some(ScalarType::F16x2));

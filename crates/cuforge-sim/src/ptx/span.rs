@@ -4,7 +4,7 @@
 ///
 /// Offsets and columns count bytes (UTF-8); lines and columns start at 1, offsets at 0.
 ///
-/// ```ignore
+/// ```
 /// use cuforge_sim::ptx::Module;
 ///
 /// let module = Module::parse(".version 8.0\n.target sm_80\n.visible .entry k() { ret; }\n")?;
