@@ -13,15 +13,15 @@ use std::time::Instant;
 
 use crate::arguments::Arguments;
 use crate::ending::{Ending, Stop};
-use crate::process;
-use crate::workspace::{self, Package};
+use crate::metadata::{self, Package};
+use crate::{process, workspace};
 
 const USAGE: &str = "usage: cargo xtask lint\n\nProves what CI asks of the source; takes no options.";
 
 /// Runs every step, cheap ones first, and goes on after a failed one so that one run shows all there is to mend.
 pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     arguments.options(USAGE).none()?;
-    let packages = workspace::packages()?;
+    let packages = metadata::packages()?;
     let mut failed = Vec::new();
     let mut step = |name: &str, findings: Findings| {
         if !findings() {

@@ -2,9 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod doctor;
 mod ending;
 mod lint;
+mod metadata;
 mod process;
+mod test;
+mod toolchain;
 mod workspace;
 
 use std::process::ExitCode;
@@ -15,11 +19,14 @@ use ending::{Ending, Stop};
 const USAGE: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
+  test [--long]
+          all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
+  doctor [--json FILE]
+          driver, devices, NVRTC, headers, PTX ISA ceiling; what is missing and how to get it
   lint    fmt, clippy, rustdoc, arrows between crates, each crate alone, tidy
   help    this text
 
-exit codes: 0 all good, 1 something failed, 2 the required device was not there or nothing ran,
-3 the device faulted, 64 usage
+exit codes: 0 all good, 1 something failed, 2 nothing ran, 64 usage
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +43,8 @@ fn run() -> Result<Ending, Stop> {
     let mut arguments = Arguments::from_command_line();
     let verb = arguments.verb(USAGE)?;
     match verb.as_str() {
+        "test" => test::run(arguments),
+        "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),
         "help" => {
             print!("{USAGE}");

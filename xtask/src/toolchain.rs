@@ -171,6 +171,11 @@ pub(crate) fn ensure(versions: &[Version]) -> Result<Vec<Toolchain>, ToolchainEr
     ensure_under(&home(), versions)
 }
 
+/// The pinned toolchains that are there already, oldest first. Fetches nothing.
+pub(crate) fn present_here() -> Vec<Toolchain> {
+    Version::ALL.iter().filter_map(|&version| present(&home(), version)).collect()
+}
+
 /// The toolchains of this workspace: `<workspace>/target/cuda`.
 pub(crate) fn home() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,80 +1,9 @@
-//! Where the workspace lies, and its packages as `cargo metadata` tells them.
+//! Where the workspace lies.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use serde::Deserialize;
-
-use crate::ending::Stop;
-use crate::process;
+use std::path::Path;
 
 /// The workspace root: the folder above this package.
 pub(crate) fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
-}
-
-/// A package of the workspace.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Package {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its `Cargo.toml`.
-    pub(crate) manifest_path: PathBuf,
-    /// What it depends on, of every kind and for every platform.
-    pub(crate) dependencies: Vec<Dependency>,
-    /// What cargo builds of it.
-    #[serde(default)]
-    pub(crate) targets: Vec<Target>,
-}
-
-impl Package {
-    /// The package's folder.
-    pub(crate) fn folder(&self) -> &Path {
-        self.manifest_path.parent().unwrap_or(&self.manifest_path)
-    }
-}
-
-/// One thing that cargo builds of a package.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Target {
-    /// `lib`, `bin`, `test`, `cdylib` and so on.
-    pub(crate) kind: Vec<String>,
-    /// The root source file.
-    pub(crate) src_path: PathBuf,
-}
-
-/// One dependency of a package.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Dependency {
-    /// The name of the package depended on.
-    pub(crate) name: String,
-    /// `None` for a normal one, else `dev` or `build`.
-    #[serde(default)]
-    pub(crate) kind: Option<String>,
-    /// Its features that are turned on.
-    #[serde(default)]
-    pub(crate) features: Vec<String>,
-}
-
-/// The packages of the workspace, in cargo's order.
-///
-/// # Errors
-///
-/// `cargo metadata` could not be run, failed, or said what this program does not understand.
-pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    let mut command = process::cargo();
-    command.args(["metadata", "--format-version", "1", "--no-deps"]);
-    let captured = process::capture(command, Duration::from_secs(120))
-        .map_err(|error| Stop::failed(format!("cargo metadata cannot be run: {error}")))?;
-    if !captured.succeeded() {
-        return Err(Stop::failed(format!("cargo metadata: {}\n{}", captured.ending(), captured.stderr)));
-    }
-    serde_json::from_str::<Metadata>(&captured.stdout)
-        .map(|metadata| metadata.packages)
-        .map_err(|error| Stop::failed(format!("cargo metadata is not understood: {error}")))
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::floors::{Allowed, Room, room};
-use crate::workspace::Package;
+use crate::metadata::Package;
 
 /// Every arrow that the floor table does not allow, in words that name both ends.
 ///
@@ -120,12 +120,11 @@ impl Lock {
 mod tests {
     use super::super::floors::HOUSE;
     use super::*;
-    use crate::workspace::Dependency;
+    use crate::metadata::Dependency;
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>, &[&str])]) -> Package {
         Package {
             name: name.into(),
-            manifest_path: format!("crates/{name}/Cargo.toml").into(),
             dependencies: dependencies
                 .iter()
                 .map(|(name, kind, features)| Dependency {

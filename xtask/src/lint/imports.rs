@@ -335,7 +335,10 @@ mod tests {
     fn two_files_that_import_each_other_are_found_whatever_the_spelling() {
         for (first, second) in [
             ("use crate::b::B; pub struct A;", "use crate::a::A; pub struct B;"),
-            ("use super::b::{self, B}; pub struct A; pub fn g() {}", "pub struct B; fn f() { super::a::g(); }"),
+            (
+                "use super::b::{self, B}; pub struct A; pub fn g() {}",
+                "pub struct B; fn f() { super::a::g(); }",
+            ),
             ("use crate::b; pub fn g() { b::h(); }", "use crate::{a::g as other}; pub fn h() {}"),
             ("use crate::b::*; pub struct A;", "use crate::a::*;"),
         ] {

@@ -1,0 +1,239 @@
+//! `cargo xtask doctor`: what this machine has for cuforge, what is missing, and how to get it.
+
+mod driver;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::arguments::{Arguments, Item};
+use crate::ending::{Ending, Stop};
+use crate::toolchain::{self, Version};
+use crate::{process, workspace};
+use driver::{Device, Driver};
+
+const USAGE: &str = "\
+usage: cargo xtask doctor [--json FILE]
+
+Reports the driver, devices, NVRTC, headers and Python of this machine. Nothing is fetched and no driver is loaded.";
+
+/// The report. The keys of its JSON form are stable under one `schema`.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    driver: Option<Driver>,
+    devices: Vec<Device>,
+    toolchains: Vec<Tools>,
+    python: Option<String>,
+    pip: Option<String>,
+    missing: Vec<Missing>,
+}
+
+/// One pinned toolchain below `target/cuda`.
+#[derive(Debug, Serialize)]
+struct Tools {
+    nvrtc: &'static str,
+    folder: PathBuf,
+    headers: Option<PathBuf>,
+    ptxas: Option<PathBuf>,
+}
+
+/// Something that is not there.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Missing {
+    what: &'static str,
+    without_it: &'static str,
+    how: &'static str,
+}
+
+/// Looks, reports, and ends well: a machine without a GPU is no failure.
+pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
+    let mut options = arguments.options(USAGE);
+    let mut json = None;
+    while let Some(item) = options.next()? {
+        match &item {
+            Item::Option(name) if name == "json" => json = Some(options.path()?),
+            _ => return Err(options.unknown(&item)),
+        }
+    }
+    let report = look();
+    print(&report);
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&report)
+            .map_err(|error| Stop::failed(format!("the report cannot be written as JSON: {error}")))?;
+        fs::write(&path, text + "\n")
+            .map_err(|error| Stop::failed(format!("writing {}: {error}", path.display())))?;
+    }
+    Ok(Ending::Good)
+}
+
+fn look() -> Report {
+    let toolchains = toolchain::present_here()
+        .into_iter()
+        .map(|made| Tools {
+            nvrtc: made.version.number(),
+            headers: headers(&made.root),
+            folder: made.root,
+            ptxas: made.ptxas,
+        })
+        .collect();
+    let mut report = Report {
+        schema: "cuforge-doctor/1",
+        driver: driver::find(),
+        devices: driver::devices(),
+        toolchains,
+        python: version_of("python3", &["--version"]),
+        pip: version_of("python3", &["-m", "pip", "--version"]),
+        missing: Vec::new(),
+    };
+    report.missing = missing(&report);
+    report
+}
+
+/// The folder with CUDA's headers in one toolchain tree.
+fn headers(root: &Path) -> Option<PathBuf> {
+    ["nvidia/cu13/include", "nvidia/cuda_runtime/include"]
+        .iter()
+        .map(|folder| root.join(folder))
+        .find(|folder| folder.join("cuda_fp16.h").is_file())
+}
+
+fn version_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let captured = process::capture(command, Duration::from_secs(30)).ok()?;
+    let line = captured.stdout.lines().next()?;
+    // `pip 25.0 from FOLDER (python 3.12)`: the folder is nobody's business in a report that gets pasted.
+    let line = line.split(" from ").next().unwrap_or(line);
+    captured.succeeded().then(|| line.trim().to_owned())
+}
+
+fn missing(report: &Report) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if report.driver.is_none() {
+        missing.push(Missing {
+            what: "NVIDIA driver (libcuda.so.1)",
+            without_it: "kernels run on the simulated device",
+            how: "install the NVIDIA driver, 525 or later, on a machine with a GPU",
+        });
+    } else if report.devices.is_empty() {
+        missing.push(Missing {
+            what: "a visible GPU",
+            without_it: "kernels run on the simulated device",
+            how: "check `nvidia-smi`, and that CUDA_VISIBLE_DEVICES or the container does not hide it",
+        });
+    }
+    let there = |version: &Version| report.toolchains.iter().any(|tools| tools.nvrtc == version.number());
+    if !Version::CORPUS.iter().all(there) {
+        missing.push(Missing {
+            what: "NVRTC in target/cuda, in both versions that the kernels are built with",
+            without_it: "only shipped PTX can be run, and tests that need NVRTC are skipped",
+            how: "run `cargo xtask test` or `cargo xtask quickstart` with a network",
+        });
+    }
+    if report.python.is_none() {
+        missing.push(Missing {
+            what: "python3",
+            without_it: "NVRTC cannot be fetched",
+            how: "install Python 3 from your distribution",
+        });
+    } else if report.pip.is_none() {
+        missing.push(Missing {
+            what: "pip",
+            without_it: "NVRTC cannot be fetched",
+            how: "run `python3 -m ensurepip` or install your distribution's pip package",
+        });
+    }
+    missing
+}
+
+fn print(report: &Report) {
+    match &report.driver {
+        Some(driver) => {
+            line("driver", &driver.real_path.display().to_string());
+            line("", &format!("version {}, CUDA {}", known(&driver.version), known(&driver.cuda)));
+        }
+        None => line("driver", "none"),
+    }
+    if report.devices.is_empty() {
+        line("devices", "none visible; the simulated device is always there");
+    }
+    for device in &report.devices {
+        let memory = device.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
+        let capability = known(&device.compute_capability);
+        line("device", &format!("{}, compute capability {capability}, memory {memory}", device.name));
+    }
+    for tools in &report.toolchains {
+        let part = |there: &Option<PathBuf>, name: &str| {
+            if there.is_some() { format!(", {name}") } else { format!(", no {name}") }
+        };
+        let rest = part(&tools.headers, "headers") + &part(&tools.ptxas, "ptxas");
+        line("toolchain", &format!("NVRTC {}{rest} in {}", tools.nvrtc, shown(&tools.folder)));
+    }
+    line("python", report.python.as_deref().unwrap_or("none"));
+    line("pip", report.pip.as_deref().unwrap_or("none"));
+    for missing in &report.missing {
+        line("missing", &format!("{}: {}", missing.what, missing.without_it));
+        line("", &format!("to get it: {}", missing.how));
+    }
+}
+
+fn line(label: &str, text: &str) {
+    println!("{label:<12}{text}");
+}
+
+fn known(value: &Option<String>) -> &str {
+    value.as_deref().unwrap_or("unknown")
+}
+
+/// A path from the workspace root where it lies below it.
+fn shown(path: &Path) -> String {
+    path.strip_prefix(workspace::root()).unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NVRTC: &str = "NVRTC in target/cuda, in both versions that the kernels are built with";
+
+    fn bare() -> Report {
+        Report {
+            schema: "cuforge-doctor/1",
+            driver: None,
+            devices: Vec::new(),
+            toolchains: Vec::new(),
+            python: None,
+            pip: None,
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_bare_machine_is_told_how_to_get_each_thing_it_lacks() {
+        let whats: Vec<&str> = missing(&bare()).iter().map(|missing| missing.what).collect();
+        assert_eq!(whats, ["NVIDIA driver (libcuda.so.1)", NVRTC, "python3"]);
+    }
+
+    #[test]
+    fn python_without_pip_and_a_driver_without_a_device_are_told_apart_from_absence() {
+        let driver = Driver { path: "/l".into(), real_path: "/l".into(), version: None, cuda: None };
+        let report = Report { driver: Some(driver), python: Some("Python 3.12.0".into()), ..bare() };
+        let whats: Vec<&str> = missing(&report).iter().map(|missing| missing.what).collect();
+        assert_eq!(whats, ["a visible GPU", NVRTC, "pip"]);
+    }
+
+    #[test]
+    fn the_json_keys_are_those_of_schema_1() {
+        let value = serde_json::to_value(bare()).unwrap();
+        let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected = ["schema", "driver", "devices", "toolchains", "python", "pip", "missing"];
+        expected.sort_unstable();
+        let mut keys = keys;
+        keys.sort_unstable();
+        assert_eq!(keys, expected);
+    }
+}

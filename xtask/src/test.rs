@@ -1,0 +1,139 @@
+//! `cargo xtask test`: all that can be tested without a GPU, closed by one line `N passed, N failed, N skipped`.
+//!
+//! A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
+//! with the reason, where not: a test that did not run is never counted as passed.
+
+mod libtest;
+mod programs;
+mod tally;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libtest::Output;
+use programs::Rules;
+use tally::Tally;
+
+use crate::arguments::{Arguments, Item};
+use crate::ending::{Ending, Stop};
+use crate::process;
+use crate::toolchain::{self, Version};
+
+const USAGE: &str = "\
+usage: cargo xtask test [--long]
+
+Runs all that can be tested without a GPU, doc examples included; fetches NVRTC, its headers and ptxas into
+target/cuda/ when absent. --long runs soaks and sweeps at full length.";
+
+/// A test program that runs longer than this is stopped and has failed.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT_LONG: Duration = Duration::from_secs(8 * 60 * 60);
+
+/// Fetches, builds, runs and counts.
+pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
+    let mut options = arguments.options(USAGE);
+    let mut long = false;
+    while let Some(item) = options.next()? {
+        match &item {
+            Item::Option(name) if name == "long" => long = true,
+            _ => return Err(options.unknown(&item)),
+        }
+    }
+    let fetched = fetch();
+    let without_nvrtc = fetched.as_ref().err().map(String::as_str);
+    let rules = Rules { without_nvrtc, long, limit: if long { LIMIT_LONG } else { LIMIT } };
+
+    let mut total = Tally::default();
+    unit_and_integration(&rules, &mut total)?;
+    shown("doc examples", &mut total, || doc_examples(&rules));
+    Ok(close(&total))
+}
+
+/// Makes sure of every pinned toolchain; the error is the reason for which tests are skipped.
+fn fetch() -> Result<(), String> {
+    match toolchain::ensure(&Version::ALL) {
+        Ok(toolchains) => {
+            for made in &toolchains {
+                let cost = made.fetched.map_or_else(String::new, |cost| {
+                    let (bytes, seconds) = (cost.download_bytes, cost.elapsed.as_secs_f64());
+                    format!(" (fetched {} MB in {seconds:.0} s)", bytes / 1_000_000)
+                });
+                println!("NVRTC {}{cost}", made.version.number());
+            }
+            Ok(())
+        }
+        Err(error) => {
+            println!("NVRTC is not to be had: {error}");
+            println!("every test that needs it is counted as skipped");
+            Err(error.to_string())
+        }
+    }
+}
+
+fn unit_and_integration(rules: &Rules<'_>, total: &mut Tally) -> Result<(), Stop> {
+    let start = Instant::now();
+    let Some(programs) = programs::build()? else {
+        total.fail("the build of the tests");
+        return Ok(());
+    };
+    println!("{} test programs built in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
+    for program in &programs {
+        shown(&program.name, total, || programs::run(program, rules));
+    }
+    Ok(())
+}
+
+fn doc_examples(rules: &Rules<'_>) -> (Tally, String) {
+    let mut command: Command = process::cargo();
+    command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--", "--color", "never"]);
+    let captured = match process::capture(command, rules.limit) {
+        Ok(captured) => captured,
+        Err(error) => {
+            return (
+                Tally { failed: vec![format!("(cannot be run: {error})")], ..Tally::default() },
+                String::new(),
+            );
+        }
+    };
+    let output = Output::read(&captured.stdout);
+    // Rustdoc lists nothing beforehand without compiling twice, so what it told is what is expected.
+    let told: BTreeSet<String> = output.outcomes.keys().cloned().collect();
+    let mut tally = output.tally(&told, |_| "the example is marked `ignore`".to_owned());
+    if !captured.succeeded() && tally.failed.is_empty() {
+        tally.fail(format!("(cargo test --doc: {})", captured.ending()));
+    }
+    (tally, captured.stdout + &captured.stderr)
+}
+
+/// Runs one part, shows a line for it (and its whole output if something failed), and counts it.
+fn shown(name: &str, total: &mut Tally, part: impl FnOnce() -> (Tally, String)) {
+    let start = Instant::now();
+    let (tally, log) = part();
+    if !tally.failed.is_empty() {
+        println!("{}", log.trim_end());
+    }
+    println!("{name:<44} {tally} ({:.1} s)", start.elapsed().as_secs_f64());
+    total.absorb(name, tally);
+}
+
+fn close(total: &Tally) -> Ending {
+    println!();
+    for (reason, names) in &total.skipped {
+        println!("skipped, {reason}: {}", names.len());
+        for name in names {
+            println!("  {name}");
+        }
+    }
+    for name in &total.failed {
+        println!("FAILED {name}");
+    }
+    println!("{total}");
+    if !total.failed.is_empty() {
+        Ending::Failed
+    } else if total.passed == 0 {
+        Ending::NothingRan
+    } else {
+        Ending::Good
+    }
+}

@@ -1,0 +1,278 @@
+//! The test programs that cargo builds: found by cargo's own messages, run one after the other.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::libtest::{self, Outcome, Output};
+use super::tally::Tally;
+use crate::ending::Stop;
+use crate::process::{self, Captured};
+
+/// One test program of a package.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// Package and target, for people.
+    pub(crate) name: String,
+    executable: PathBuf,
+    folder: PathBuf,
+    package: String,
+}
+
+/// Builds every test program of the workspace; `None` when the build failed, after cargo has said why.
+///
+/// # Errors
+///
+/// Cargo could not be run, or its messages are not understood.
+pub(crate) fn build() -> Result<Option<Vec<Program>>, Stop> {
+    let mut command = process::cargo();
+    command.args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Stop::failed(format!("cargo test --no-run cannot be run: {error}")))?;
+    if !output.status.success() {
+        return Ok(None);
+    }
+    programs(&String::from_utf8_lossy(&output.stdout)).map(Some)
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<Target>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+fn programs(messages: &str) -> Result<Vec<Program>, Stop> {
+    let mut programs = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Message = serde_json::from_str(line)
+            .map_err(|error| Stop::failed(format!("a message of cargo is not understood: {error}")))?;
+        let (Some(executable), Some(target), Some(profile)) =
+            (message.executable, message.target, message.profile)
+        else {
+            continue;
+        };
+        if message.reason != "compiler-artifact" || !profile.test {
+            continue;
+        }
+        let folder = message.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+        let package = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let kind = target.kind.first().map_or("", String::as_str);
+        let name = match kind {
+            "test" => format!("{package} tests/{}", target.name),
+            "bin" | "example" => format!("{package} {kind} {}", target.name),
+            _ => package.clone(),
+        };
+        programs.push(Program { name, executable, folder, package });
+    }
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// What decides which ignored tests run, and for how long anything may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    /// Why tests that need NVRTC cannot run; `None` when they can.
+    pub(crate) without_nvrtc: Option<&'a str>,
+    /// Whether tests that are only run at full length do run.
+    pub(crate) long: bool,
+    /// When a test program is stopped.
+    pub(crate) limit: Duration,
+}
+
+impl Rules<'_> {
+    /// Whether a test that is ignored for `reason` can run here after all.
+    fn allow(&self, reason: &str) -> bool {
+        match reason.split(':').next().unwrap_or(reason) {
+            "needs NVRTC" => self.without_nvrtc.is_none(),
+            "long" => self.long,
+            _ => false,
+        }
+    }
+
+    /// A skip's reason, as the report says it.
+    fn reason(&self, reason: &str) -> String {
+        match (reason.split(':').next().unwrap_or(reason), self.without_nvrtc) {
+            ("", _) => "ignored without a reason".to_owned(),
+            ("needs NVRTC", Some(why)) => format!("{reason} ({why})"),
+            ("long", _) => format!("{reason} (run with --long)"),
+            ("needs a GPU", _) => format!("{reason} (not run by this verb)"),
+            _ => reason.to_owned(),
+        }
+    }
+}
+
+/// Runs one program: first all that is not ignored, then the ignored tests whose need is met.
+pub(crate) fn run(program: &Program, rules: &Rules<'_>) -> (Tally, String) {
+    let mut log = String::new();
+    let mut start = |arguments: &[&str]| -> Result<Captured, String> {
+        let mut command = Command::new(&program.executable);
+        command.args(arguments).current_dir(&program.folder);
+        command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
+        if rules.long {
+            command.env("CUFORGE_LONG", "1");
+        }
+        let captured = process::capture(command, rules.limit).map_err(|error| error.to_string())?;
+        log.push_str(&captured.stdout);
+        log.push_str(&captured.stderr);
+        Ok(captured)
+    };
+    let tally = run_with(rules, &mut start);
+    (tally, log)
+}
+
+fn run_with(rules: &Rules<'_>, start: &mut dyn FnMut(&[&str]) -> Result<Captured, String>) -> Tally {
+    let expected = match list(start) {
+        Ok(expected) => expected,
+        Err(why) => return Tally { failed: vec![why], ..Tally::default() },
+    };
+    if expected.is_empty() {
+        return Tally::default();
+    }
+    let mut died = Vec::new();
+    let mut output = told(start(&["--color", "never"]), &mut died);
+    let wanted: Vec<String> = output
+        .outcomes
+        .iter()
+        .filter(|(_, outcome)| matches!(outcome, Outcome::Ignored(reason) if rules.allow(reason)))
+        .map(|(name, _)| name.clone())
+        .collect();
+    if !wanted.is_empty() {
+        let mut arguments = vec!["--color", "never", "--ignored", "--exact"];
+        arguments.extend(wanted.iter().map(String::as_str));
+        let second = told(start(&arguments), &mut died);
+        for name in &wanted {
+            // One that the second run did not tell must not keep the outcome of the first.
+            output.outcomes.remove(name);
+        }
+        output.outcomes.extend(second.outcomes);
+        output.closed &= second.closed;
+    }
+    let mut tally = output.tally(&expected, |reason| rules.reason(reason));
+    tally.failed.extend(died);
+    tally
+}
+
+fn list(start: &mut dyn FnMut(&[&str]) -> Result<Captured, String>) -> Result<BTreeSet<String>, String> {
+    let captured = start(&["--list", "--format", "terse"])?;
+    if !captured.succeeded() {
+        return Err(format!("(listing the tests: {})", captured.ending()));
+    }
+    libtest::listed(&captured.stdout).ok_or_else(|| "(its list of tests is not understood)".to_owned())
+}
+
+/// The outcomes of a run. A program that ends badly without naming a failed test goes to `died`.
+fn told(captured: Result<Captured, String>, died: &mut Vec<String>) -> Output {
+    match captured {
+        Ok(captured) => {
+            let output = Output::read(&captured.stdout);
+            let named = output.outcomes.values().any(|outcome| *outcome == Outcome::Failed);
+            if !captured.succeeded() && !named {
+                died.push(format!("(the test program: {})", captured.ending()));
+            }
+            output
+        }
+        Err(error) => {
+            died.push(error);
+            Output::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a test program: what it prints and its exit code, by its first argument after `--color never`.
+    fn played(rules: Rules<'_>, list: &str, plain: (&str, i32), ignored: (&str, i32)) -> Tally {
+        run_with(&rules, &mut |arguments| {
+            let (said, code) = match arguments {
+                ["--list", ..] => (list, 0),
+                [_, _, "--ignored", ..] => ignored,
+                _ => plain,
+            };
+            let mut command = Command::new("sh");
+            command.args(["-c", "printf '%s' \"$1\"; exit $2", "sh", said, &code.to_string()]);
+            process::capture(command, Duration::from_secs(60)).map_err(|error| error.to_string())
+        })
+    }
+
+    const LIST: &str = "a: test\nb: test\n";
+    const PLAIN: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs NVRTC\ntest result: ok.\n";
+
+    fn rules(without_nvrtc: Option<&'static str>) -> Rules<'static> {
+        Rules { without_nvrtc, long: false, limit: Duration::from_secs(60) }
+    }
+
+    #[test]
+    fn a_test_whose_need_is_not_met_is_skipped_with_the_reason_and_never_passed() {
+        let tally = played(rules(Some("no pip")), LIST, (PLAIN, 0), ("", 1));
+        assert_eq!(tally.to_string(), "1 passed, 0 failed, 1 skipped");
+        assert_eq!(tally.skipped["needs NVRTC (no pip)"], ["b"]);
+    }
+
+    #[test]
+    fn a_test_whose_need_is_met_runs_and_counts_by_what_it_did() {
+        let ok = "running 1 test\ntest b ... ok\ntest result: ok.\n";
+        assert_eq!(
+            played(rules(None), LIST, (PLAIN, 0), (ok, 0)).to_string(),
+            "2 passed, 0 failed, 0 skipped"
+        );
+        let bad = "running 1 test\ntest b ... FAILED\ntest result: FAILED.\n";
+        assert_eq!(
+            played(rules(None), LIST, (PLAIN, 0), (bad, 101)).to_string(),
+            "1 passed, 1 failed, 0 skipped"
+        );
+        // A second run that tells nothing about the test leaves it failed, not skipped.
+        let silent = "running 0 tests\ntest result: ok.\n";
+        assert_eq!(played(rules(None), LIST, (PLAIN, 0), (silent, 0)).failed.len(), 1);
+    }
+
+    #[test]
+    fn a_program_that_dies_half_way_fails_with_the_tests_it_did_not_tell() {
+        let tally = played(rules(None), LIST, ("running 2 tests\ntest a ... ok\n", 134), ("", 0));
+        assert_eq!(tally.passed, 1);
+        assert!(tally.failed.iter().any(|name| name.starts_with("b ")), "{:?}", tally.failed);
+        assert!(tally.failed.iter().any(|name| name.contains("134")), "{:?}", tally.failed);
+    }
+
+    #[test]
+    fn a_bad_exit_code_after_good_outcomes_is_a_failure() {
+        let all_ok = "running 2 tests\ntest a ... ok\ntest b ... ok\ntest result: ok.\n";
+        assert_eq!(played(rules(None), LIST, (all_ok, 1), ("", 0)).failed.len(), 1);
+    }
+
+    #[test]
+    fn only_test_artifacts_of_cargo_are_programs() {
+        let messages = [
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/x/Cargo.toml","target":{"name":"x","kind":["lib"]},"profile":{"test":true},"executable":"/t/x-1"}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/xtask/Cargo.toml","target":{"name":"xtask","kind":["bin"]},"profile":{"test":false},"executable":"/t/xtask"}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/x/Cargo.toml","target":{"name":"defects","kind":["test"]},"profile":{"test":true},"executable":"/t/d-1"}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+        ]
+        .join("\n");
+        let names: Vec<String> =
+            programs(&messages).unwrap().into_iter().map(|program| program.name).collect();
+        assert_eq!(names, ["x", "x tests/defects"]);
+    }
+}
