@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     step("fmt", Box::new(|| cargo("fmt", &["fmt", "--all", "--check"], None)));
     let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     step("clippy", Box::new(move || cargo("clippy", &clippy, None)));
-    let doc = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"];
+    let doc = ["doc", "--quiet", "--workspace", "--no-deps"];
     step("rustdoc", Box::new(move || cargo("rustdoc", &doc, Some(("RUSTDOCFLAGS", "-D warnings")))));
     for package in &packages {
         let alone = format!("{} alone", package.name);
