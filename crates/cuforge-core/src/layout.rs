@@ -316,3 +316,87 @@ pub enum BindError {
         reason: &'static str,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Element;
+    use crate::view::SlabId;
+    use alloc::vec;
+
+    fn bound(offset: u64, len: u64, binding: u32) -> BufferView {
+        let view = BufferView::mint(SlabId::next(), 0, 1, offset, len, Access::StorageReadWrite);
+        view.bound_to(0, binding, Access::StorageReadWrite).unwrap()
+    }
+
+    fn kernel() -> Vec<Parameter> {
+        vec![
+            Parameter::buffer("x", 0, Element::F32, Access::StorageRead),
+            Parameter::buffer("y", 3, Element::F64, Access::StorageReadWrite),
+            Parameter::Uniform { bytes: 12, align: 16 },
+            Parameter::scalar("flag", Element::U8),
+            Parameter::scalar("n", Element::U64),
+            Parameter::BufferLength { group: 0, binding: 3 },
+        ]
+    }
+
+    fn pack(views: &[BufferView], by_value: &[u8]) -> Result<Vec<u8>, BindError> {
+        let layout = ParameterLayout::new(&kernel())?;
+        let mut packed = [0xAA; 64];
+        let n = layout.pack(&Arguments { views, by_value }, 0x1000, &mut packed)?;
+        Ok(packed[..n].to_vec())
+    }
+
+    #[test]
+    fn arguments_lie_at_natural_alignment_whatever_order_the_views_come_in() {
+        let by_value: Vec<u8> = (1..=24).collect();
+        let (x, y) = (bound(0x100, 16, 0), bound(0x200, 32, 3));
+        let packed = pack(&[x, y], &by_value).unwrap();
+        assert_eq!(packed, pack(&[y, x], &by_value).unwrap());
+        let mut want = vec![];
+        want.extend(0x1100u64.to_le_bytes());
+        want.extend(0x1200u64.to_le_bytes());
+        want.extend(1..=12); // the uniform block, at its alignment of 16
+        want.extend([13, 0, 0, 0]); // the u8, then padding to the u64
+        want.extend(17..=24);
+        want.extend(32u64.to_le_bytes());
+        assert_eq!(packed, want);
+    }
+
+    #[test]
+    fn a_missing_extra_doubled_or_ill_sized_argument_is_named() {
+        let value = [0; 24];
+        let (x, y) = (bound(0x100, 16, 0), bound(0x200, 32, 3));
+        assert_eq!(pack(&[x], &value), Err(BindError::Missing { name: "y".into(), group: 0, binding: 3 }));
+        assert_eq!(pack(&[x, y, bound(0, 8, 5)], &value), Err(BindError::Extra { group: 0, binding: 5 }));
+        assert_eq!(pack(&[x, y, y], &value), Err(BindError::DoubleBinding { group: 0, binding: 3 }));
+        assert_eq!(pack(&[x, y], &value[..23]), Err(BindError::ByValue { bytes: 23, need: 24 }));
+        let read_only = y.bound_to(0, 3, Access::StorageRead).unwrap();
+        assert_eq!(pack(&[x, read_only], &value), Err(BindError::ReadOnly { name: "y".into() }));
+        for (offset, len) in [(0x204, 32), (0x200, 30)] {
+            let got = pack(&[x, bound(offset, len, 3)], &value);
+            assert!(matches!(got, Err(BindError::NotWholeElements { element_bytes: 8, .. })), "{got:?}");
+        }
+        let layout = ParameterLayout::new(&kernel()).unwrap();
+        let short = layout.pack(&Arguments { views: &[x, y], by_value: &value }, 0, &mut [0; 47]);
+        assert_eq!(short, Err(BindError::PackedTooShort { bytes: 47, need: 48 }));
+    }
+
+    #[test]
+    fn parameters_that_contradict_themselves_are_refused() {
+        let x = Parameter::buffer("x", 0, Element::F32, Access::StorageRead);
+        let uniform = |align| Parameter::Uniform { bytes: 4, align };
+        let twice = ParameterLayout::new(&[x.clone(), x.clone()]);
+        assert_eq!(twice, Err(BindError::DoubleBinding { group: 0, binding: 0 }));
+        let length = ParameterLayout::new(&[x, Parameter::BufferLength { group: 1, binding: 0 }]);
+        assert_eq!(length, Err(BindError::NoSuchBuffer { group: 1, binding: 0 }));
+        for bad in [
+            vec![uniform(3)],
+            vec![uniform(0)],
+            vec![uniform(4), uniform(4)],
+            vec![Parameter::scalar("s", Element::F32), uniform(4)],
+        ] {
+            assert!(matches!(ParameterLayout::new(&bad), Err(BindError::Uniform { .. })), "{bad:?}");
+        }
+    }
+}

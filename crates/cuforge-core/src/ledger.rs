@@ -372,3 +372,334 @@ fn stamps_of(epochs: &[u64; MAX_QUEUES]) -> ([Stamp; MAX_QUEUES], usize) {
     }
     (stamps, count)
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[allow(unsafe_code, reason = "a test allocator implements the unsafe trait")]
+mod tests {
+    use super::*;
+    use crate::allocator::Grant;
+    use alloc::vec;
+    use std::sync::{Arc as StdArc, Mutex};
+
+    /// Hands out ever new bytes and logs the stamps that ends came with.
+    struct Endless {
+        next: u64,
+        live: Vec<(u64, Lifetime)>,
+        log: StdArc<Mutex<Vec<Vec<Stamp>>>>,
+    }
+
+    impl Endless {
+        fn end_since(&mut self, since: u64, after: &[Stamp]) -> Rewound {
+            let before = self.live.len();
+            self.live.retain(|(offset, life)| *offset < since || *life == Lifetime::Resident);
+            self.log.lock().unwrap().push(after.to_vec());
+            Rewound { grants: (before - self.live.len()) as u64, bytes: 0 }
+        }
+    }
+
+    // SAFETY: no byte is ever handed out twice.
+    unsafe impl SlabAllocator for Endless {
+        fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+            if request.len == 0 {
+                return Err(Refusal::Zero);
+            }
+            let offset = self.next.next_multiple_of(request.align);
+            self.next = offset + request.len;
+            self.live.push((offset, request.lifetime));
+            Ok(Grant { handle: Handle(offset), offset, len: request.len })
+        }
+        fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
+            let at = self.live.iter().position(|(offset, _)| *offset == handle.0);
+            self.live.remove(at.ok_or(Misuse::StaleHandle { handle })?);
+            self.log.lock().unwrap().push(after.to_vec());
+            Ok(())
+        }
+        fn reclaim(&mut self, _: &dyn Progress) -> u64 {
+            0
+        }
+        fn stats(&self) -> Stats {
+            Stats { live_grants: self.live.len() as u64, ..Stats::default() }
+        }
+        fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
+            Ok(self.end_since(0, after))
+        }
+        fn push_scope(&mut self) -> Result<Scope, Misuse> {
+            Ok(Scope(self.next))
+        }
+        fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
+            if scope.0 > self.next {
+                return Err(Misuse::UnknownScope { scope });
+            }
+            Ok(self.end_since(scope.0, after))
+        }
+    }
+
+    type EndLog = StdArc<Mutex<Vec<Vec<Stamp>>>>;
+
+    fn ledger(grants: u32, generation: u32) -> (Ledger, EndLog) {
+        let log = EndLog::default();
+        let allocator = Endless { next: 0, live: vec![], log: log.clone() };
+        let limits = LedgerLimits { grants, queues: 2 };
+        let mut ledger = Ledger::starting_at(Box::new(allocator), limits, generation);
+        assert_eq!(ledger.register_queue(), Ok(QueueId(0)));
+        assert_eq!(ledger.register_queue(), Ok(QueueId(1)));
+        (ledger, log)
+    }
+
+    fn stamp(queue: u32, epoch: u64) -> Stamp {
+        Stamp { queue: QueueId(queue), epoch }
+    }
+
+    #[test]
+    fn released_views_are_stale_and_a_reused_slot_does_not_revive_them() {
+        let (mut ledger, _) = ledger(1, 1);
+        let old = ledger.acquire(&Request::new(64)).unwrap();
+        assert_eq!(ledger.acquire(&Request::new(64)), Err(Refusal::OutOfSlots { capacity: 1 }));
+        ledger.release(old).unwrap();
+        let new = ledger.acquire(&Request::new(64)).unwrap();
+        assert!(new.generation() > old.generation());
+        let stale = ViewError::Stale { generation: old.generation(), offset: 0, len: 64 };
+        assert_eq!(ledger.check(&old), Err(stale));
+        assert_eq!(ledger.pin(&old).map(|_| ()), Err(stale.into()));
+        assert_eq!(ledger.release(old), Err(stale.into()));
+        assert_eq!(ledger.check(&new), Ok(()), "a refused release ends nothing");
+    }
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_never_opened_again() {
+        let (mut ledger, _) = ledger(2, u32::MAX);
+        for _ in 0..2 {
+            let view = ledger.acquire(&Request::new(8)).unwrap();
+            ledger.release(view).unwrap();
+            assert!(ledger.check(&view).is_err());
+        }
+        assert_eq!(ledger.acquire(&Request::new(8)), Err(Refusal::OutOfSlots { capacity: 2 }));
+    }
+
+    #[test]
+    fn a_foreign_view_or_checkpoint_is_refused() {
+        let ((mut mine, _), (mut other, _)) = (ledger(4, 1), ledger(4, 1));
+        let view = other.acquire(&Request::new(8)).unwrap();
+        let foreign = ViewError::Foreign { view: other.slab(), slab: mine.slab() };
+        assert_eq!(mine.check(&view), Err(foreign));
+        assert_eq!(mine.release(view), Err(foreign.into()));
+        let checkpoint = other.push_scope().unwrap();
+        assert!(matches!(mine.rewind(checkpoint), Err(LedgerError::ForeignCheckpoint { .. })));
+    }
+
+    #[test]
+    fn only_a_whole_grant_can_be_released_and_a_slice_pins_all_of_it() {
+        let (mut ledger, _) = ledger(4, 1);
+        let view = ledger.acquire(&Request::new(64)).unwrap();
+        let part = view.slice(16, 8).unwrap();
+        assert_eq!(ledger.release(part), Err(LedgerError::Slice { len: 8, grant_len: 64 }));
+        let lease = ledger.pin(&part).unwrap();
+        assert_eq!(ledger.release(view), Err(LedgerError::Pinned { grants: 1 }));
+        drop(lease);
+        assert_eq!(ledger.release(view), Ok(()));
+        assert!(ledger.check(&part).is_err());
+    }
+
+    #[test]
+    fn a_release_carries_the_latest_recorded_use_of_each_queue_and_nothing_of_the_last_tenant() {
+        let (mut ledger, log) = ledger(1, 1);
+        let view = ledger.acquire(&Request::new(64)).unwrap();
+        let lease = ledger.pin(&view.slice(8, 8).unwrap()).unwrap();
+        for use_ in [stamp(0, 7), stamp(0, 3), stamp(1, 4)] {
+            lease.mark_use(use_).unwrap();
+        }
+        assert_eq!(lease.last_use(QueueId(0)), 7);
+        assert_eq!(lease.mark_use(stamp(2, 1)), Err(LedgerError::UnknownQueue { queue: QueueId(2) }));
+        drop(lease);
+        let unknown = ledger.release_after(view, &[stamp(9, 1)]);
+        assert_eq!(unknown, Err(LedgerError::UnknownQueue { queue: QueueId(9) }));
+        ledger.release_after(view, &[stamp(1, 6), stamp(0, 2)]).unwrap();
+        let next = ledger.acquire(&Request::new(64)).unwrap();
+        ledger.release(next).unwrap();
+        assert_eq!(*log.lock().unwrap(), [vec![stamp(0, 7), stamp(1, 6)], vec![]]);
+    }
+
+    #[test]
+    fn a_rewind_ends_what_came_since_but_not_residents_and_is_refused_while_pinned() {
+        let (mut ledger, log) = ledger(8, 1);
+        let before = ledger.acquire(&Request::new(8)).unwrap();
+        let checkpoint = ledger.push_scope().unwrap();
+        let resident = ledger.acquire(&Request::new(8).with_lifetime(Lifetime::Resident)).unwrap();
+        let (a, b) = (ledger.acquire(&Request::new(8)).unwrap(), ledger.acquire(&Request::new(8)).unwrap());
+        let (lease_before, lease_b) = (ledger.pin(&before).unwrap(), ledger.pin(&b).unwrap());
+        lease_b.mark_use(stamp(1, 9)).unwrap();
+        assert_eq!(ledger.rewind(checkpoint), Err(LedgerError::Pinned { grants: 1 }));
+        for view in [before, resident, a, b] {
+            assert_eq!(ledger.check(&view), Ok(()), "a refused rewind ends nothing");
+            assert!(ledger.pin(&view).is_ok(), "a refused rewind leaves no mark");
+        }
+        drop(lease_b);
+        assert_eq!(ledger.rewind(checkpoint).map(|r| r.grants), Ok(2));
+        assert_eq!(log.lock().unwrap().last(), Some(&vec![stamp(1, 9)]));
+        assert_eq!([before, resident, a, b].map(|v| ledger.check(&v).is_ok()), [true, true, false, false]);
+        assert_eq!(ledger.clear(), Err(LedgerError::Pinned { grants: 1 }));
+        drop(lease_before);
+        assert_eq!(ledger.clear().map(|r| r.grants), Ok(1));
+        assert_eq!(ledger.check(&resident), Ok(()), "residents survive a clear");
+    }
+
+    #[test]
+    fn no_allocator_without_scopes_is_asked_to_pretend() {
+        struct Plain;
+        // SAFETY: never grants.
+        unsafe impl SlabAllocator for Plain {
+            fn acquire(&mut self, _: &Request) -> Result<Grant, Refusal> {
+                Err(Refusal::Zero)
+            }
+            fn release(&mut self, handle: Handle, _: &[Stamp]) -> Result<(), Misuse> {
+                Err(Misuse::UnknownHandle { handle })
+            }
+            fn reclaim(&mut self, _: &dyn Progress) -> u64 {
+                0
+            }
+            fn stats(&self) -> Stats {
+                Stats::default()
+            }
+        }
+        let mut ledger = Ledger::new(Box::new(Plain), LedgerLimits { grants: 1, queues: 99 });
+        let unsupported = |operation| Err(LedgerError::Allocator(Misuse::Unsupported { operation }));
+        assert_eq!(ledger.grow(1), unsupported("grow").map(|()| 0));
+        assert_eq!(ledger.clear(), unsupported("clear").map(|()| Rewound::default()));
+        assert_eq!(ledger.push_scope().map(|_| ()), unsupported("push_scope"));
+    }
+
+    mod against_a_model {
+        use super::*;
+        use proptest::prelude::*;
+
+        #[derive(Clone, Copy, Debug)]
+        enum Step {
+            Acquire(Lifetime),
+            Release(usize),
+            Pin(usize),
+            Unpin(usize),
+            Use(usize, u32, u64),
+            Push,
+            Rewind(usize),
+            Clear,
+        }
+
+        fn step() -> impl Strategy<Value = Step> {
+            let lifetime =
+                prop_oneof![Just(Lifetime::Resident), Just(Lifetime::General), Just(Lifetime::Transient)];
+            prop_oneof![
+                4 => lifetime.prop_map(Step::Acquire),
+                3 => (0..12usize).prop_map(Step::Release),
+                2 => (0..12usize).prop_map(Step::Pin),
+                2 => (0..12usize).prop_map(Step::Unpin),
+                2 => (0..12usize, 0..2u32, 1..9u64).prop_map(|(i, q, e)| Step::Use(i, q, e)),
+                1 => Just(Step::Push),
+                1 => (0..4usize).prop_map(Step::Rewind),
+                1 => Just(Step::Clear),
+            ]
+        }
+
+        struct Tenant {
+            view: BufferView,
+            live: bool,
+            resident: bool,
+            pins: usize,
+            uses: [u64; 2],
+        }
+
+        fn stamps(uses: [u64; 2]) -> Vec<Stamp> {
+            (0..2).filter(|q| uses[*q as usize] > 0).map(|q| stamp(q, uses[q as usize])).collect()
+        }
+
+        proptest! {
+            #[test]
+            fn liveness_pins_and_stamps_agree_with_a_naive_model(steps in prop::collection::vec(step(), 1..80)) {
+                let (mut ledger, log) = ledger(8, 1);
+                let mut tenants: Vec<Tenant> = vec![];
+                let mut leases: Vec<(usize, Lease)> = vec![];
+                let mut scopes: Vec<(Checkpoint, usize)> = vec![];
+                for step in steps {
+                    match step {
+                        Step::Acquire(lifetime) => {
+                            let full = tenants.iter().filter(|t| t.live).count() == 8;
+                            let got = ledger.acquire(&Request::new(8).with_lifetime(lifetime));
+                            prop_assert_eq!(got.is_err(), full);
+                            if let Ok(view) = got {
+                                let resident = lifetime == Lifetime::Resident;
+                                tenants.push(Tenant { view, live: true, resident, pins: 0, uses: [0; 2] });
+                            }
+                        }
+                        Step::Release(i) => {
+                            let Some(tenant) = tenants.get_mut(i) else { continue };
+                            let got = ledger.release(tenant.view);
+                            match (tenant.live, tenant.pins) {
+                                (false, _) => {
+                                    let stale = matches!(got, Err(LedgerError::View(ViewError::Stale { .. })));
+                                    prop_assert!(stale, "a dead view was released");
+                                }
+                                (true, 0) => {
+                                    prop_assert_eq!(got, Ok(()));
+                                    let told = log.lock().unwrap().last().cloned();
+                                    prop_assert_eq!(told, Some(stamps(tenant.uses)));
+                                    tenant.live = false;
+                                }
+                                _ => prop_assert_eq!(got, Err(LedgerError::Pinned { grants: 1 })),
+                            }
+                        }
+                        Step::Pin(i) => {
+                            let Some(tenant) = tenants.get_mut(i) else { continue };
+                            let got = ledger.pin(&tenant.view);
+                            prop_assert_eq!(got.is_ok(), tenant.live);
+                            if let Ok(lease) = got {
+                                tenant.pins += 1;
+                                leases.push((i, lease));
+                            }
+                        }
+                        Step::Unpin(i) if i < leases.len() => {
+                            let (tenant, _) = leases.swap_remove(i);
+                            tenants[tenant].pins -= 1;
+                        }
+                        Step::Use(i, queue, epoch) if i < leases.len() => {
+                            leases[i].1.mark_use(stamp(queue, epoch)).unwrap();
+                            let uses = &mut tenants[leases[i].0].uses[queue as usize];
+                            *uses = epoch.max(*uses);
+                        }
+                        Step::Unpin(_) | Step::Use(..) => {}
+                        Step::Push => scopes.push((ledger.push_scope().unwrap(), tenants.len())),
+                        Step::Rewind(i) => {
+                            let Some((checkpoint, first)) = scopes.get(i).copied() else { continue };
+                            scopes.truncate(i);
+                            end(&mut tenants[first..], ledger.rewind(checkpoint), &log)?;
+                        }
+                        Step::Clear => {
+                            scopes.clear();
+                            end(&mut tenants, ledger.clear(), &log)?;
+                        }
+                    }
+                    for tenant in &tenants {
+                        prop_assert_eq!(ledger.check(&tenant.view).is_ok(), tenant.live);
+                    }
+                }
+            }
+        }
+
+        fn end(
+            tenants: &mut [Tenant],
+            got: Result<Rewound, LedgerError>,
+            log: &EndLog,
+        ) -> Result<(), TestCaseError> {
+            let mut ending: Vec<_> = tenants.iter_mut().filter(|t| t.live && !t.resident).collect();
+            let pinned = ending.iter().filter(|t| t.pins > 0).count() as u64;
+            if pinned > 0 {
+                prop_assert_eq!(got, Err(LedgerError::Pinned { grants: pinned }));
+                return Ok(());
+            }
+            prop_assert_eq!(got.map(|r| r.grants), Ok(ending.len() as u64));
+            let latest = [0, 1].map(|q| ending.iter().map(|t| t.uses[q]).max().unwrap_or(0));
+            prop_assert_eq!(log.lock().unwrap().last().cloned(), Some(stamps(latest)));
+            ending.iter_mut().for_each(|t| t.live = false);
+            Ok(())
+        }
+    }
+}
