@@ -2,12 +2,12 @@
 
 use crate::adapter::{Adapter, Constraints};
 use crate::allocator::Request;
-use crate::compiler::Target;
 use crate::compute::{Arguments, Compute, Extent};
 use crate::error::{ContextError, ContextErrorKind};
 use crate::image::{Digest, ModuleImage};
 use crate::kernel::KernelSpec;
 use crate::schedule::Schedule;
+use crate::target::Target;
 use crate::view::BufferView;
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,7 +1,7 @@
-//! The checked shape of one launch.
+//! The checked shape of one launch, dynamic shared memory included.
 
 use crate::adapter::Constraints;
-use crate::schedule::ScheduleError;
+use crate::schedule_error::ScheduleError;
 
 /// Blocks in the grid, threads in a block, dynamic shared bytes a block.
 ///
@@ -76,4 +76,19 @@ impl LaunchGeometry {
         }
         Ok(self)
     }
+}
+
+/// Dynamic shared memory that a block of the kernel is launched with. Static shared memory is the module's own and
+/// not counted here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SharedMemory {
+    /// Bytes whatever the block size.
+    pub fixed_bytes: u32,
+    /// Bytes for each thread of the block.
+    pub bytes_per_thread: u32,
+}
+
+impl SharedMemory {
+    /// No dynamic shared memory.
+    pub const NONE: Self = Self { fixed_bytes: 0, bytes_per_thread: 0 };
 }

@@ -1,6 +1,6 @@
 //! Compiled modules as data.
 
-use crate::compiler::Target;
+use crate::target::Target;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,7 +1,9 @@
 //! Kernels as specifications: identity, text, parameters, and what a schedule turns into.
 
 use crate::element::Element;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::geometry::SharedMemory;
+use crate::schedule::Schedule;
+use crate::schedule_error::ScheduleError;
 use crate::view::Access;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -82,21 +84,6 @@ impl Parameter {
     pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         Self::Scalar { name: name.into(), element }
     }
-}
-
-/// Dynamic shared memory that a block of the kernel is launched with. Static shared memory is the module's own and
-/// not counted here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SharedMemory {
-    /// Bytes whatever the block size.
-    pub fixed_bytes: u32,
-    /// Bytes for each thread of the block.
-    pub bytes_per_thread: u32,
-}
-
-impl SharedMemory {
-    /// No dynamic shared memory.
-    pub const NONE: Self = Self { fixed_bytes: 0, bytes_per_thread: 0 };
 }
 
 /// A block size and item count that a PTX kernel was written for.
@@ -371,8 +358,8 @@ fn literal_len(text: &str) -> usize {
     text.len()
 }
 
-#[cfg(test)]
 #[allow(unsafe_code, reason = "raw specs are made by unsafe functions; these are never run")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::schedule::Constant;

@@ -2,6 +2,7 @@
 
 use crate::allocator::{Handle, Lifetime, Misuse, Refusal, Request, Rewound, Scope, SlabAllocator, Stats};
 use crate::atomics::Arc;
+use crate::ledger_error::LedgerError;
 use crate::slots::{Lease, MAX_QUEUES, Pins, SlotTable};
 use crate::stamp::{Progress, QueueId, Stamp};
 use crate::view::{BufferView, SlabId, ViewError};
@@ -22,52 +23,6 @@ impl Default for LedgerLimits {
     fn default() -> Self {
         Self { grants: 65_536, queues: 4 }
     }
-}
-
-/// What the ledger answers when it cannot do as told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LedgerError {
-    /// The view is foreign, stale or out of range.
-    #[error(transparent)]
-    View(#[from] ViewError),
-    /// Leases keep the grants alive.
-    #[error("{grants} grants are pinned by leases")]
-    Pinned {
-        /// How many grants.
-        grants: u64,
-    },
-    /// A rewind is deciding over the grant in this moment.
-    #[error("a rewind is deciding over this grant, ask again")]
-    Rewinding,
-    /// 2^30 leases pin one grant.
-    #[error("too many leases on one grant")]
-    TooManyPins,
-    /// Only a whole grant can be released, not a slice of it.
-    #[error("a slice of {len} bytes cannot be released, its grant has {grant_len}")]
-    Slice {
-        /// Bytes of the view given.
-        len: u64,
-        /// Bytes of the grant.
-        grant_len: u64,
-    },
-    /// The queue was not registered, or no more can be.
-    #[error("queue {queue:?} is not registered with this ledger")]
-    UnknownQueue {
-        /// The queue named.
-        queue: QueueId,
-    },
-    /// The checkpoint was made by another ledger.
-    #[error("checkpoint of slab {checkpoint} used with slab {slab}", checkpoint = checkpoint.number(), slab = slab.number())]
-    ForeignCheckpoint {
-        /// The checkpoint's slab.
-        checkpoint: SlabId,
-        /// The ledger's slab.
-        slab: SlabId,
-    },
-    /// The allocator says that the call is wrong, or that it cannot do it.
-    #[error(transparent)]
-    Allocator(#[from] Misuse),
 }
 
 /// A point that [`Ledger::rewind`] can return to, once.
@@ -373,9 +328,8 @@ fn stamps_of(epochs: &[u64; MAX_QUEUES]) -> ([Stamp; MAX_QUEUES], usize) {
     (stamps, count)
 }
 
-#[cfg(test)]
-#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "a test allocator implements the unsafe trait")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::allocator::Grant;

@@ -41,30 +41,34 @@ mod image;
 mod kernel;
 mod layout;
 mod ledger;
+mod ledger_error;
 mod schedule;
+mod schedule_error;
 mod slots;
 mod stamp;
+mod target;
 mod view;
 
 pub use adapter::{Adapter, Backend, ComputeCapability, Constraints, DeviceType, DriverVersion};
 pub use allocator::{
     Grant, Handle, Lifetime, Misuse, Refusal, Request, Rewound, Scope, SlabAllocator, Stats,
 };
-pub use compiler::{
-    CompileFailure, CompileFailureKind, CompileOptions, CompileRequest, KernelCompiler, Target, TargetVariant,
-};
+pub use compiler::{CompileFailure, CompileFailureKind, CompileOptions, CompileRequest, KernelCompiler};
 pub use compute::{Arguments, Compute, Elapsed, ElapsedSource, Extent};
 pub use context::{
     Arithmetic, BuildOptions, Evidence, FunctionBound, OracleContext, OracleContextExt, Prepared, Sampling,
 };
 pub use element::Element;
 pub use error::{ContextError, ContextErrorKind};
-pub use geometry::LaunchGeometry;
+pub use geometry::{LaunchGeometry, SharedMemory};
 pub use image::{Digest, ModuleImage};
-pub use kernel::{Body, DeclaredBlock, KernelSpec, Language, Parameter, SharedMemory};
+pub use kernel::{Body, DeclaredBlock, KernelSpec, Language, Parameter};
 pub use layout::{BindError, ParameterLayout};
-pub use ledger::{Checkpoint, Ledger, LedgerError, LedgerLimits};
-pub use schedule::{Constant, Schedule, ScheduleError};
+pub use ledger::{Checkpoint, Ledger, LedgerLimits};
+pub use ledger_error::LedgerError;
+pub use schedule::{Constant, Schedule};
+pub use schedule_error::ScheduleError;
 pub use slots::{Lease, MAX_QUEUES, Pins};
 pub use stamp::{Progress, QueueId, Stamp};
+pub use target::{Target, TargetVariant};
 pub use view::{Access, BufferView, SlabId, ViewError};

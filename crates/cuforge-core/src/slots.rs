@@ -1,7 +1,7 @@
 //! The slot table: one atomic word a grant, so that pinning and dropping a lease need neither a lock nor `&mut`.
 
 use crate::atomics::{Arc, AtomicU64, Ordering};
-use crate::ledger::LedgerError;
+use crate::ledger_error::LedgerError;
 use crate::stamp::{QueueId, Stamp};
 use crate::view::{BufferView, SlabId, ViewError};
 use alloc::boxed::Box;
