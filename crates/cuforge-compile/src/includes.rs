@@ -59,7 +59,8 @@ mod tests {
         ];
         let root = tree("wheels12", &files);
         let got = belonging_to(&root.join("nvidia/cuda_nvrtc/lib"));
-        let want = ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|c| root.join("nvidia").join(c).join("include"));
+        let want =
+            ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|c| root.join("nvidia").join(c).join("include"));
         assert_eq!(got, want);
         fs::remove_dir_all(root).unwrap();
     }
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_toolkit_with_targets_is_found_from_its_library_folder() {
-        let files = ["cuda/targets/x86_64-linux/include/cuda_fp16.h", "cuda/targets/x86_64-linux/lib/libnvrtc.so.12"];
+        let files =
+            ["cuda/targets/x86_64-linux/include/cuda_fp16.h", "cuda/targets/x86_64-linux/lib/libnvrtc.so.12"];
         let root = tree("targets", &files);
         let got = belonging_to(&root.join("cuda/targets/x86_64-linux/lib"));
         assert_eq!(got, [root.join("cuda/targets/x86_64-linux/include")]);

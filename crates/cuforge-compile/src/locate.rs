@@ -246,7 +246,8 @@ fn loader_folders() -> Vec<PathBuf> {
         folders.extend(text.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
     }
     folders.extend(
-        ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"].map(PathBuf::from),
+        ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
+            .map(PathBuf::from),
     );
     folders
 }
@@ -254,8 +255,10 @@ fn loader_folders() -> Vec<PathBuf> {
 /// `/usr/local/cuda` first, then the versioned folders, newest first.
 fn toolkit_folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/usr/local/cuda")];
-    let mut versioned: Vec<PathBuf> =
-        sorted_entries(Path::new("/usr/local")).into_iter().filter(|p| name_of(p).starts_with("cuda-")).collect();
+    let mut versioned: Vec<PathBuf> = sorted_entries(Path::new("/usr/local"))
+        .into_iter()
+        .filter(|p| name_of(p).starts_with("cuda-"))
+        .collect();
     versioned.sort_by_key(|path| std::cmp::Reverse(numbers(&name_of(path))));
     folders.extend(versioned);
     folders.extend(["/opt/cuda", "/usr/lib/cuda"].map(PathBuf::from));
@@ -286,7 +289,8 @@ fn is_nvrtc(name: &str) -> bool {
     if cfg!(windows) {
         return name.starts_with("nvrtc64_") && name.ends_with("_0.dll");
     }
-    name == "libnvrtc.so" || name.strip_prefix("libnvrtc.so.").is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+    name == "libnvrtc.so"
+        || name.strip_prefix("libnvrtc.so.").is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The builtins library that belongs to `library`: same folder, same major version, the highest minor.

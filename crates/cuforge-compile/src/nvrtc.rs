@@ -75,8 +75,10 @@ impl Nvrtc {
     ///
     /// [`CompileError::NvrtcUnusable`] if it cannot be loaded or queried, [`CompileError::PatchConflict`] as above.
     pub fn load(candidate: &Candidate) -> Result<Self, CompileError> {
-        let unusable = |reason: String| CompileError::NvrtcUnusable { library: candidate.library.clone(), reason };
-        let build = build_of(candidate).map_err(|error| unusable(format!("{}: {error}", candidate.library.display())))?;
+        let unusable =
+            |reason: String| CompileError::NvrtcUnusable { library: candidate.library.clone(), reason };
+        let build = build_of(candidate)
+            .map_err(|error| unusable(format!("{}: {error}", candidate.library.display())))?;
         let mut all = LOADED.lock();
         // Known before anything is opened: the same build from another path, or another build of a version whose
         // number the file names tell.
@@ -86,11 +88,11 @@ impl Nvrtc {
         refuse_conflict(&all, candidate, candidate.version)?;
         let builtins = candidate.builtins.as_deref();
         let table = Table::load(&candidate.library, builtins).map_err(|error| unusable(error.to_string()))?;
-        let answered = |call: &str, code| unusable(format!("{call} answered {code} ({})", table.error_text(code)));
+        let answered =
+            |call: &str, code| unusable(format!("{call} answered {code} ({})", table.error_text(code)));
         let version = table.version().map_err(|code| answered("nvrtcVersion", code))?;
         refuse_conflict(&all, candidate, Some(version))?;
-        let mut archs =
-            table.supported_archs().map_err(|code| answered("nvrtcGetSupportedArchs", code))?;
+        let mut archs = table.supported_archs().map_err(|code| answered("nvrtcGetSupportedArchs", code))?;
         archs.sort_unstable();
         let identity = Identity { kind: "nvrtc".to_owned(), version, build };
         tracing::debug!(compiler = %identity, library = %candidate.library.display(), "nvrtc loaded");
@@ -211,7 +213,11 @@ impl Engine for Nvrtc {
             name_expressions: &names,
             stop: wants_stop.then_some(&stop),
         });
-        if outcome.code == ffi::SUCCESS { Ok(output(outcome)) } else { Err(self.failure(job, limits, outcome)) }
+        if outcome.code == ffi::SUCCESS {
+            Ok(output(outcome))
+        } else {
+            Err(self.failure(job, limits, outcome))
+        }
     }
 }
 
@@ -230,12 +236,9 @@ impl Nvrtc {
                 }
                 _ => CompileError::Cancelled,
             },
-            code => CompileError::Call {
-                call: outcome.call,
-                code,
-                text: self.loaded.table.error_text(code),
-                log,
-            },
+            code => {
+                CompileError::Call { call: outcome.call, code, text: self.loaded.table.error_text(code), log }
+            }
         }
     }
 }

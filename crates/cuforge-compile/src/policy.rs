@@ -7,9 +7,12 @@ use cuforge_core::{DriverVersion, Target, TargetVariant};
 use crate::error::CompileError;
 use crate::ptx_header::PtxVersion;
 
+/// Major and minor version.
+type Pair = (u16, u16);
+
 /// First CUDA version (driver or nvJitLink) that loads each PTX ISA version. A table, because the steps are uneven:
 /// 12.6 emits 8.5, and 8.6 came with a 12.7 that has no public toolkit.
-const PTX_LOADED_SINCE: &[((u16, u16), (u16, u16))] = &[
+const PTX_LOADED_SINCE: &[(Pair, Pair)] = &[
     ((12, 0), (8, 0)),
     ((12, 1), (8, 1)),
     ((12, 2), (8, 2)),
@@ -64,7 +67,8 @@ pub(crate) fn architecture(
     compiler: (u32, u32),
 ) -> Result<Architecture, CompileError> {
     let sm = u32::from(target.capability.sm());
-    let refuse = |why| CompileError::Target { wanted: target.to_string(), supported: List(listed).to_string(), why };
+    let refuse =
+        |why| CompileError::Target { wanted: target.to_string(), supported: List(listed).to_string(), why };
     match target.variant {
         TargetVariant::Architecture if sm < 90 => return Err(refuse("`a` variants exist from sm_90 on")),
         TargetVariant::Architecture if sm >= 100 && compiler < (12, 8) => {
@@ -113,7 +117,12 @@ mod tests {
         Target::new(ComputeCapability::from_sm(sm)).with_variant(variant)
     }
 
-    fn name(sm: u16, variant: TargetVariant, listed: &[u32], compiler: (u32, u32)) -> Result<(String, bool), String> {
+    fn name(
+        sm: u16,
+        variant: TargetVariant,
+        listed: &[u32],
+        compiler: (u32, u32),
+    ) -> Result<(String, bool), String> {
         architecture(&target(sm, variant), listed, compiler)
             .map(|a| (a.name, a.real))
             .map_err(|error| error.to_string())

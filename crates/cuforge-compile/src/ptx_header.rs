@@ -132,7 +132,9 @@ impl PtxHeader {
         let own = ComputeCapability::from_sm(self.sm);
         match self.variant {
             TargetVariant::Base if own > device => Some("the target is newer than the device"),
-            TargetVariant::Architecture if own != device => Some("an `a` target runs on exactly its own capability"),
+            TargetVariant::Architecture if own != device => {
+                Some("an `a` target runs on exactly its own capability")
+            }
             TargetVariant::Family if own.major != device.major || own > device => {
                 Some("an `f` target runs on later capabilities of its own major version only")
             }
@@ -239,11 +241,14 @@ fn digits(text: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "//\n// made by hand\n/* two\nlines */\n.version 8.0\n.target sm_90a, debug\n.address_size 64\n";
+    const HEAD: &str =
+        "//\n// made by hand\n/* two\nlines */\n.version 8.0\n.target sm_90a, debug\n.address_size 64\n";
 
     #[test]
     fn comments_lines_and_entries_are_read() {
-        let text = format!("{HEAD}.func helper() {{ ret; }}\n// .entry no\n.visible .entry _Z1kPf(.param .u64 p)\n{{ ret; }}\n.entry second() {{ }}");
+        let text = format!(
+            "{HEAD}.func helper() {{ ret; }}\n// .entry no\n.visible .entry _Z1kPf(.param .u64 p)\n{{ ret; }}\n.entry second() {{ }}"
+        );
         let header = PtxHeader::parse(&text).unwrap();
         assert_eq!((header.version, header.version_line), (PtxVersion::new(8, 0), 5));
         assert_eq!((header.target().as_str(), header.target_line), ("sm_90a", 6));
@@ -282,6 +287,8 @@ mod tests {
         let fits = |target: &str, sm| header(target).unfit(ComputeCapability::from_sm(sm)).is_none();
         assert!(fits("sm_75", 90) && fits("sm_90", 90) && fits("sm_90", 120) && !fits("sm_90", 89));
         assert!(fits("sm_90a", 90) && !fits("sm_90a", 100));
-        assert!(fits("sm_100f", 100) && fits("sm_100f", 103) && !fits("sm_100f", 120) && !fits("sm_103f", 100));
+        assert!(
+            fits("sm_100f", 100) && fits("sm_100f", 103) && !fits("sm_100f", 120) && !fits("sm_103f", 100)
+        );
     }
 }

@@ -131,7 +131,8 @@ impl Table {
         }
         Ok(Self {
             version: get!("nvrtcVersion").ok_or_else(|| missing("nvrtcVersion"))?,
-            arch_count: get!("nvrtcGetNumSupportedArchs").ok_or_else(|| missing("nvrtcGetNumSupportedArchs"))?,
+            arch_count: get!("nvrtcGetNumSupportedArchs")
+                .ok_or_else(|| missing("nvrtcGetNumSupportedArchs"))?,
             archs: get!("nvrtcGetSupportedArchs").ok_or_else(|| missing("nvrtcGetSupportedArchs"))?,
             error_string: get!("nvrtcGetErrorString").ok_or_else(|| missing("nvrtcGetErrorString"))?,
             create: get!("nvrtcCreateProgram").ok_or_else(|| missing("nvrtcCreateProgram"))?,
