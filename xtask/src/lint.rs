@@ -3,6 +3,7 @@
 mod arrows;
 mod floors;
 mod imports;
+mod promises;
 mod tidy;
 mod tokens;
 
@@ -78,6 +79,10 @@ fn tidy_findings(packages: &[Package]) -> Vec<String> {
     let root = workspace::root();
     let files = tidy::files(root);
     let mut findings: Vec<String> = files.iter().flat_map(tidy::findings).collect();
+    match files.iter().find(|file| file.path == Path::new("ARCHITECTURE.md")) {
+        Some(page) => findings.extend(promises::findings(page, &files)),
+        None => findings.push("ARCHITECTURE.md is missing".to_owned()),
+    }
     for package in packages {
         for target in &package.targets {
             let path = target.src_path.strip_prefix(root).unwrap_or(&target.src_path);

@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let rules = Rules { without_nvrtc, long, limit: if long { LIMIT_LONG } else { LIMIT } };
 
     let mut total = Tally::default();
-    unit_and_integration(&rules, &mut total)?;
+    built("test programs", (EVERYTHING, &[]), &rules, &mut total)?;
+    built("model checks", (MODEL_CHECKS, MODEL_CHECK_VARIABLES), &rules, &mut total)?;
     shown("doc examples", &mut total, || doc_examples(&rules));
     Ok(close(&total))
 }
@@ -71,13 +72,30 @@ fn fetch() -> Result<(), String> {
     }
 }
 
-fn unit_and_integration(rules: &Rules<'_>, total: &mut Tally) -> Result<(), Stop> {
+/// Which programs a plain run is made of.
+const EVERYTHING: &[&str] = &["--workspace"];
+/// The model checks: other atomics, so a build of their own beside the usual one.
+const MODEL_CHECKS: &[&str] =
+    &["--package", "cuforge-core", "--test", "loom", "--release", "--target-dir", "target/loom"];
+const MODEL_CHECK_VARIABLES: &[(&str, &str)] = &[
+    ("RUSTFLAGS", "--cfg loom"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
+];
+
+/// Builds what `selection` names, runs it, and counts; a build that fails is one failure.
+fn built(
+    what: &str,
+    (selection, variables): (&[&str], &[(&str, &str)]),
+    rules: &Rules<'_>,
+    total: &mut Tally,
+) -> Result<(), Stop> {
     let start = Instant::now();
-    let Some(programs) = programs::build()? else {
-        total.fail("the build of the tests");
+    let Some(programs) = programs::build(selection, variables)? else {
+        total.fail(format!("the build of the {what}"));
         return Ok(());
     };
-    println!("{} test programs built in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
+    println!("{} {what} built in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
     for program in &programs {
         shown(&program.name, total, || programs::run(program, rules));
     }

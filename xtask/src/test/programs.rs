@@ -22,14 +22,16 @@ pub(crate) struct Program {
     package: String,
 }
 
-/// Builds every test program of the workspace; `None` when the build failed, after cargo has said why.
+/// Builds the test programs that `selection` names to cargo, with `variables` set; `None` when the build failed, after
+/// cargo has said why.
 ///
 /// # Errors
 ///
 /// Cargo could not be run, or its messages are not understood.
-pub(crate) fn build() -> Result<Option<Vec<Program>>, Stop> {
+pub(crate) fn build(selection: &[&str], variables: &[(&str, &str)]) -> Result<Option<Vec<Program>>, Stop> {
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+    command.args(["test", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+    command.args(selection).envs(variables.iter().copied());
     let output = command
         .stderr(Stdio::inherit())
         .output()
