@@ -1,3 +1,4 @@
 //! A simulated CUDA device as a library: parses, runs and mutates PTX, with detectors
+#![forbid(unsafe_code)]
 
 pub mod ptx;

@@ -1,1 +1,2 @@
 //! Sub-allocators over byte offsets of one device slab, and a conformance suite for anyone's allocator
+#![no_std]
