@@ -238,6 +238,37 @@ impl Stats {
     }
 }
 
+/// What a run of bytes is, for memory maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentState {
+    /// Part of a live grant of this lifetime, padding included.
+    Live {
+        /// The lifetime asked for.
+        lifetime: Lifetime,
+    },
+    /// Released, not reusable yet.
+    Pending {
+        /// A stamp that it waits for; `None` if only an older neighbour holds it back.
+        waits_for: Option<Stamp>,
+    },
+    /// Free.
+    Free,
+    /// Red zone around a live grant.
+    Guard,
+}
+
+/// A run of bytes in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First byte, counted from the slab's base.
+    pub offset: u64,
+    /// Length in bytes, at least 1.
+    pub len: u64,
+    /// What the bytes are.
+    pub state: SegmentState,
+}
+
 /// A sub-allocator of one slab: hands out byte offsets, knows no device.
 ///
 /// A byte is *live* (granted), *pending* (released, its stamps not complete) or *free*. Any refusal or misuse leaves
@@ -311,6 +342,16 @@ pub unsafe trait SlabAllocator {
         let _ = (scope, after);
         Err(Misuse::Unsupported { operation: "rewind" })
     }
+
+    /// Calls `visit` with every segment, in ascending order and without gaps: together they are the capacity.
+    /// O(segments), no allocation.
+    ///
+    /// # Errors
+    /// [`Misuse::Unsupported`] unless overridden.
+    fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), Misuse> {
+        let _ = visit;
+        Err(Misuse::Unsupported { operation: "inspect" })
+    }
 }
 
 // SAFETY: every call is forwarded to the boxed allocator, which keeps the contract.
@@ -339,6 +380,9 @@ unsafe impl<A: SlabAllocator + ?Sized> SlabAllocator for Box<A> {
     }
     fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
         (**self).rewind(scope, after)
+    }
+    fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), Misuse> {
+        (**self).inspect(visit)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The ledger: owns an allocator, mints its grants as views and guards their lifetimes.
 
-use crate::allocator::{Handle, Lifetime, Misuse, Refusal, Request, Rewound, Scope, SlabAllocator, Stats};
+use crate::allocator::{
+    Handle, Lifetime, Misuse, Refusal, Request, Rewound, Scope, Segment, SlabAllocator, Stats,
+};
 use crate::atomics::Arc;
 use crate::ledger_error::LedgerError;
 use crate::slots::{Lease, MAX_QUEUES, Pins, SlotTable};
@@ -199,6 +201,14 @@ impl Ledger {
     /// The allocator's counters.
     pub fn stats(&self) -> Stats {
         self.allocator.stats()
+    }
+
+    /// The allocator's memory map; see [`SlabAllocator::inspect`].
+    ///
+    /// # Errors
+    /// The allocator's [`Misuse`].
+    pub fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), LedgerError> {
+        Ok(self.allocator.inspect(visit)?)
     }
 
     /// Extends the slab; the new capacity in bytes.
