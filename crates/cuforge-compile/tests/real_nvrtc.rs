@@ -26,7 +26,7 @@ const SAXPY: &str = "extern \"C\" __global__ void saxpy(float a, const float *x,
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n if (i < n) y[i] = a * x[i] + y[i];\n}\n";
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn every_version_compiles_side_by_side_to_cubin_and_ptx() {
     for (version, number) in VERSIONS {
         let nvrtc = nvrtc(version);
@@ -41,7 +41,7 @@ fn every_version_compiles_side_by_side_to_cubin_and_ptx() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn an_error_carries_the_whole_log_with_the_users_file_and_line() {
     for (version, _) in VERSIONS {
         let compiler = Compiler::with_nvrtc(nvrtc(version));
@@ -54,7 +54,7 @@ fn an_error_carries_the_whole_log_with_the_users_file_and_line() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn a_source_with_headers_keeps_its_name_in_messages_and_line_info() {
     for (version, _) in VERSIONS {
         let compiler = Compiler::with_nvrtc(nvrtc(version));
@@ -73,7 +73,7 @@ fn a_source_with_headers_keeps_its_name_in_messages_and_line_info() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn headers_in_the_working_folder_or_beside_the_name_are_not_seen() {
     let dir = std::env::temp_dir().join(format!("cuforge-beside-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -96,7 +96,7 @@ fn headers_in_the_working_folder_or_beside_the_name_are_not_seen() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn the_headers_of_every_layout_compile_out_of_the_box() {
     let headers =
         ["mma.h", "cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h", "cuda/std/array", "cuda/barrier"];
@@ -111,7 +111,7 @@ fn the_headers_of_every_layout_compile_out_of_the_box() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn defines_and_lowered_names_reach_the_image() {
     let source = "template <int N> __global__ void k(int *x) { *x = N + CUFORGE_ITEMS; }";
     let options = CompileOptions {
@@ -136,7 +136,7 @@ fn defines_and_lowered_names_reach_the_image() {
 }
 
 #[test]
-#[ignore = "needs the NVRTC wheels in target/cuda"]
+#[ignore = "needs NVRTC"]
 fn bad_options_and_zero_bytes_are_named() {
     let compiler = Compiler::with_nvrtc(nvrtc("13.5.37"));
     let raw = CompileOptions { raw: vec!["--no-such-thing".into()], ..CompileOptions::default() };

@@ -76,6 +76,12 @@ pub(crate) fn findings(file: &TextFile) -> Vec<String> {
             )
         }));
     }
+    if file.path.extension() == Some(OsStr::new("rs"))
+        && let Some(line) = skips_itself(&file.path, &file.text)
+    {
+        findings
+            .push(format!("{shown}:{line}: a test that skips itself counts as passed; use #[ignore = ..]"));
+    }
     if file.path.file_name() == Some(OsStr::new("Cargo.toml")) && !inherits_lints(&file.text) {
         findings.push(format!("{shown}: [lints] workspace = true is missing"));
     }
@@ -95,27 +101,26 @@ pub(crate) fn root_findings(room: &Room, path: &Path, text: &str) -> Vec<String>
 
 /// Lines that are neither blank nor comments, up to the test module at the end of the file.
 pub(crate) fn code_lines(text: &str) -> usize {
-    let mut lines = text.lines().peekable();
     let (mut count, mut in_comment) = (0, false);
-    while let Some(line) = lines.next() {
-        let line = line.trim();
-        if in_comment {
-            in_comment = !line.contains("*/");
-            continue;
-        }
-        if line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test") {
-            let module = |next: &str| next.starts_with("mod ") && next.ends_with('{');
-            if lines.peek().is_some_and(|next| module(next)) {
-                break;
-            }
-        }
-        if line.starts_with("/*") {
+    for line in text.lines().take(test_module_line(text).unwrap_or(usize::MAX)).map(str::trim) {
+        if in_comment || line.starts_with("/*") {
             in_comment = !line.contains("*/");
         } else if !line.is_empty() && !line.starts_with("//") {
             count += 1;
         }
     }
     count
+}
+
+/// Where the test module at the end of the file begins, from 0.
+fn test_module_line(text: &str) -> Option<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let attribute = |line: &str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+    let module = |line: &str| line.starts_with("mod ") && line.ends_with('{');
+    (0..lines.len()).find(|&at| {
+        let after = lines[at..].iter().find(|line| !line.starts_with("#["));
+        attribute(lines[at]) && after.is_some_and(|line| module(line))
+    })
 }
 
 /// Integration tests, benches and fuzz targets: what they hold is tests through and through.
@@ -165,6 +170,13 @@ fn ignored_without_known_reason(text: &str) -> impl Iterator<Item = usize> {
         });
         (!known).then_some(at + 1)
     })
+}
+
+/// The first line of test code that prints that something is skipped: such a test returns, and counts as passed.
+fn skips_itself(path: &Path, text: &str) -> Option<usize> {
+    let tests_from = if is_test_file(path) { Some(0) } else { test_module_line(text) };
+    let print = |line: &str| line.contains("println!(") && line.to_lowercase().contains(concat!("sk", "ip"));
+    text.lines().enumerate().skip(tests_from?).find(|(_, line)| print(line)).map(|(at, _)| at + 1)
 }
 
 /// True when a manifest has no package, is a workspace of its own, or inherits the lints.
@@ -256,6 +268,15 @@ mod tests {
         for bad in ["#[ignore]", "#[ignore = \"flaky\"]", "#[ignore = \"longer\"]"] {
             assert_eq!(said("crates/x/tests/a.rs", &test(bad)).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_test_that_prints_that_it_is_left_out_is_found_and_other_code_may_print_it() {
+        let print = concat!("eprint", "ln!(\"no NVRTC, sk", "ipped\");");
+        let inside = format!("//! X.\nfn f() {{}}\n#[cfg(test)]\nmod tests {{\n fn t() {{ {print} }}\n}}\n");
+        assert_eq!(said("crates/x/src/a.rs", &inside).len(), 1);
+        assert_eq!(said("crates/x/tests/a.rs", &format!("//! X.\nfn t() {{ {print} }}\n")).len(), 1);
+        assert!(said("crates/x/src/a.rs", &format!("//! X.\nfn t() {{ {print} }}\n")).is_empty());
     }
 
     #[test]
