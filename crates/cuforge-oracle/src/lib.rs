@@ -1,1 +1,32 @@
 //! A differential oracle for GPU kernels: the same kernel on several backends against a CPU reference, with a verdict that can be trusted
+//!
+//! A [`Case`] is a kernel under a schedule over a shape, with generated inputs and a [`Reference`] in plain Rust. The
+//! reference is written once, generic over [`Real`]: run with `f64` it gives the value, run with [`Tracked`] it also
+//! gives a rigorous bound on how far a correct kernel may be off, so that no tolerance is a bare constant.
+#![deny(unsafe_code)]
+
+mod case;
+mod compare;
+mod error;
+mod fill;
+mod format;
+mod interface;
+mod model;
+mod number;
+mod random;
+mod real;
+mod reference;
+mod tracked;
+
+pub use case::{Case, CaseBuilder, ShippedPtx};
+pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};
+pub use error::OracleError;
+pub use fill::{Custom, Fill};
+pub use format::Format;
+pub use interface::{Buffer, Role};
+pub use model::{ErrorModel, Function, Limit, StatedLimit};
+pub use number::{Number, Scalar};
+pub use random::Random;
+pub use real::{Real, Summation};
+pub use reference::{Evaluation, Reference};
+pub use tracked::{Tracked, Tracker, Undecided};

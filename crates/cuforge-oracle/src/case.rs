@@ -1,0 +1,483 @@
+//! A case: one kernel under one schedule over one shape, with inputs and the reference to judge it by.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use cuforge_core::{Access, BuildOptions, Element, Extent, KernelSpec, Parameter, ParameterLayout, Schedule};
+
+use crate::compare::{Expected, Policy};
+use crate::error::OracleError;
+use crate::fill::Fill;
+use crate::format::Format;
+use crate::interface::{Buffer, Interface, Role};
+use crate::model::ErrorModel;
+use crate::number::Scalar;
+use crate::reference::{AnyReference, Reference};
+
+/// PTX that ships with a CUDA C kernel, for machines without a compiler: made for one schedule.
+#[derive(Clone, Debug)]
+pub struct ShippedPtx {
+    /// The same kernel as PTX, with its block declared.
+    pub spec: KernelSpec,
+    /// The schedule that it was compiled under.
+    pub schedule: Schedule,
+}
+
+/// One kernel under one schedule over one shape, ready to be verified. Made by [`Case::builder`]; cheap to clone.
+#[derive(Clone)]
+pub struct Case {
+    interface: Arc<Interface>,
+    kernel: KernelSpec,
+    shape: Cow<'static, str>,
+    schedule: Schedule,
+    build: BuildOptions,
+    extent: Extent,
+    by_value: Vec<u8>,
+    format: Format,
+    model: Option<ErrorModel>,
+    shipped: Option<Arc<ShippedPtx>>,
+    reduced: Option<Arc<Case>>,
+    reference: Arc<dyn AnyReference>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.interface.case)
+            .field("shape", &self.shape)
+            .field("schedule", &self.schedule)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Case {
+    /// Starts a case of `kernel` with its reference. Buffers bind to group 0 in the order in which they are named,
+    /// unless told otherwise.
+    ///
+    /// ```
+    /// # use cuforge_oracle::{Evaluation, OracleError, Real, Reference};
+    /// use cuforge_core::{Access, Element, Extent, KernelSpec, Parameter, Schedule};
+    /// use cuforge_oracle::{Case, Fill};
+    ///
+    /// # struct Twice;
+    /// # impl Reference for Twice {
+    /// #     fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+    /// #         let x = run.reals("x")?;
+    /// #         run.store("y", x.into_iter().map(|x| x + x))
+    /// #     }
+    /// # }
+    /// let source = r#"extern "C" __global__ void twice(const float *x, float *y, unsigned n) {
+    ///     unsigned i = blockIdx.x * CUFORGE_BLOCK_X + threadIdx.x;
+    ///     if (i < n) y[i] = x[i] + x[i];
+    /// }"#;
+    /// // SAFETY: the guard keeps every access within the `n` elements that both buffers have.
+    /// let kernel = unsafe {
+    ///     KernelSpec::cuda_c("twice", "twice", source, vec![
+    ///         Parameter::buffer("x", 0, Element::F32, Access::StorageRead),
+    ///         Parameter::buffer("y", 1, Element::F32, Access::StorageReadWrite),
+    ///         Parameter::scalar("n", Element::U32),
+    ///     ])
+    /// };
+    /// let case = Case::builder(kernel, Twice)
+    ///     .shape("1000")
+    ///     .schedule(Schedule::new([128, 1, 1]))
+    ///     .input("x", Element::F32, 1000, Fill::Uniform { low: -1.0, high: 1.0 })
+    ///     .output("y", Element::F32, 1000)
+    ///     .scalar("n", 1000u32)
+    ///     .extent(Extent::Elements(1000))
+    ///     .build()?;
+    /// assert_eq!(case.name(), "twice");
+    /// # Ok::<(), OracleError>(())
+    /// ```
+    pub fn builder(kernel: KernelSpec, reference: impl Reference + 'static) -> CaseBuilder {
+        let interface = Interface::new(kernel.id());
+        let case = Case {
+            interface: Arc::new(Interface::new("")),
+            kernel,
+            shape: Cow::Borrowed(""),
+            schedule: Schedule::new([1, 1, 1]),
+            build: BuildOptions::default(),
+            extent: Extent::Elements(0),
+            by_value: Vec::new(),
+            format: Format::F32,
+            model: None,
+            shipped: None,
+            reduced: None,
+            reference: Arc::new(reference),
+        };
+        CaseBuilder { interface, case }
+    }
+
+    /// The case's name: the kernel's id unless another was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.interface.case
+    }
+
+    /// The shape in a few words, for reports.
+    #[must_use]
+    pub fn shape(&self) -> &str {
+        &self.shape
+    }
+
+    /// The kernel.
+    #[must_use]
+    pub const fn kernel(&self) -> &KernelSpec {
+        &self.kernel
+    }
+
+    /// The schedule.
+    #[must_use]
+    pub const fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// How the kernel is built.
+    #[must_use]
+    pub const fn build_options(&self) -> &BuildOptions {
+        &self.build
+    }
+
+    /// What the launch covers.
+    #[must_use]
+    pub const fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// The uniform block and the scalars as the launch takes them.
+    #[must_use]
+    pub fn by_value(&self) -> &[u8] {
+        &self.by_value
+    }
+
+    /// The buffers, in the order in which they were named.
+    #[must_use]
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.interface.buffers
+    }
+
+    /// What it says of special values.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.interface.policy
+    }
+
+    /// PTX to run where there is no compiler, if it fits this case's schedule and options.
+    #[must_use]
+    pub fn shipped(&self) -> Option<&ShippedPtx> {
+        self.shipped.as_deref().filter(|shipped| shipped.schedule == self.schedule && !self.build.fast_math)
+    }
+
+    /// The smaller case that mutants run on: the one given, else itself.
+    #[must_use]
+    pub fn reduced(&self) -> &Self {
+        self.reduced.as_deref().unwrap_or(self)
+    }
+
+    /// The same case under other build options; its reduced case too.
+    #[must_use]
+    pub fn with_build(mut self, build: BuildOptions) -> Self {
+        self.build = build;
+        self.reduced = self.reduced.map(|reduced| Arc::new((*reduced).clone().with_build(build)));
+        self
+    }
+
+    /// The initial contents of every buffer under `seed`, in the buffers' order; outputs are empty.
+    ///
+    /// # Errors
+    /// [`OracleError::Fill`].
+    pub fn contents(&self, seed: u64) -> Result<Vec<Vec<u8>>, OracleError> {
+        self.interface.contents(seed)
+    }
+
+    /// What each buffer should hold after the run (inputs have no expectation), bounded under `model`.
+    ///
+    /// # Errors
+    /// Those of the reference; [`OracleError::Undecided`], [`OracleError::Unbounded`], [`OracleError::NanReference`].
+    pub fn expected(
+        &self,
+        contents: &[Vec<u8>],
+        model: &ErrorModel,
+    ) -> Result<Vec<Option<Expected>>, OracleError> {
+        self.reference.expected(&self.interface, contents, *model)
+    }
+
+    /// The reference's values alone, by plain `f64`; inputs, and outputs stored exactly, have none.
+    ///
+    /// # Errors
+    /// Those of the reference.
+    pub fn values(&self, contents: &[Vec<u8>]) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
+        self.reference.values(&self.interface, contents)
+    }
+
+    /// The format that this case's kernel computes in.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The error model that the case insists on, if any.
+    #[must_use]
+    pub const fn model(&self) -> Option<&ErrorModel> {
+        self.model.as_ref()
+    }
+}
+
+/// Builds a [`Case`]; see [`Case::builder`].
+#[derive(Debug)]
+#[must_use]
+pub struct CaseBuilder {
+    interface: Interface,
+    case: Case,
+}
+
+impl CaseBuilder {
+    /// Another name than the kernel's id.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.interface.case = name.into();
+        self
+    }
+
+    /// The shape in a few words, such as `16x509->768`.
+    pub fn shape(mut self, shape: impl Into<Cow<'static, str>>) -> Self {
+        self.case.shape = shape.into();
+        self
+    }
+
+    /// The schedule (default: one thread a block).
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.case.schedule = schedule;
+        self
+    }
+
+    /// How the kernel is built (default: no fast math, contraction on).
+    pub fn build_options(mut self, build: BuildOptions) -> Self {
+        self.case.build = build;
+        self
+    }
+
+    /// What the launch covers (default: zero elements, which launches nothing).
+    pub fn extent(mut self, extent: Extent) -> Self {
+        self.case.extent = extent;
+        self
+    }
+
+    /// A buffer that the kernel reads.
+    pub fn input(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        element: Element,
+        elements: u64,
+        fill: Fill,
+    ) -> Self {
+        self.buffer(name.into(), Role::Input, element, elements, Some(fill))
+    }
+
+    /// A buffer that the kernel writes, all of it.
+    pub fn output(self, name: impl Into<Cow<'static, str>>, element: Element, elements: u64) -> Self {
+        self.buffer(name.into(), Role::Output, element, elements, None)
+    }
+
+    /// A buffer that the kernel reads and writes.
+    pub fn inout(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        element: Element,
+        elements: u64,
+        fill: Fill,
+    ) -> Self {
+        self.buffer(name.into(), Role::InOut, element, elements, Some(fill))
+    }
+
+    fn buffer(
+        mut self,
+        name: Cow<'static, str>,
+        role: Role,
+        element: Element,
+        elements: u64,
+        fill: Option<Fill>,
+    ) -> Self {
+        let binding = self.interface.buffers.len() as u32;
+        self.interface.buffers.push(Buffer { name, role, element, elements, fill, group: 0, binding });
+        self
+    }
+
+    /// Binds the buffer named last elsewhere than to group 0 in order.
+    pub fn bound_at(mut self, group: u32, binding: u32) -> Self {
+        if let Some(buffer) = self.interface.buffers.last_mut() {
+            (buffer.group, buffer.binding) = (group, binding);
+        }
+        self
+    }
+
+    /// The next field of the uniform block, at its natural alignment.
+    pub fn uniform(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Scalar>) -> Self {
+        self.interface.uniform.push((name.into(), value.into()));
+        self
+    }
+
+    /// The next scalar parameter.
+    pub fn scalar(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Scalar>) -> Self {
+        self.interface.scalars.push((name.into(), value.into()));
+        self
+    }
+
+    /// The format that the kernel computes in (default `f32`), whatever its buffers hold.
+    pub fn computes_in(mut self, format: Format) -> Self {
+        self.case.format = format;
+        self
+    }
+
+    /// The error model to use instead of the one that follows from what the backend says it ran: for hand-written
+    /// kernels whose approximate instructions differ from the compiler's.
+    pub fn model(mut self, model: ErrorModel) -> Self {
+        self.case.model = Some(model);
+        self
+    }
+
+    /// What it says of special values.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.interface.policy = policy;
+        self
+    }
+
+    /// PTX to run where there is no compiler.
+    pub fn shipped(mut self, shipped: ShippedPtx) -> Self {
+        self.case.shipped = Some(Arc::new(shipped));
+        self
+    }
+
+    /// A smaller case of the same kernel and schedule, on which mutants are judged (default: the case itself).
+    pub fn reduced(mut self, reduced: Case) -> Self {
+        self.case.reduced = Some(Arc::new(reduced));
+        self
+    }
+
+    /// Checks the case against the kernel's parameters.
+    ///
+    /// # Errors
+    /// [`OracleError::DoubleName`], [`OracleError::NoOutput`], [`OracleError::Fill`], [`OracleError::TooLarge`],
+    /// [`OracleError::ElementMismatch`], [`OracleError::UniformSize`], [`OracleError::Parameters`] (a missing or extra
+    /// buffer, bytes of uniform and scalars that are not what the kernel takes).
+    pub fn build(self) -> Result<Case, OracleError> {
+        let Self { interface, mut case } = self;
+        check_names(&interface)?;
+        check_buffers(&interface)?;
+        case.by_value = by_value(&interface, &case.kernel)?;
+        check_parameters(&interface, &case)?;
+        case.interface = Arc::new(interface);
+        Ok(case)
+    }
+}
+
+fn check_names(interface: &Interface) -> Result<(), OracleError> {
+    let buffers = interface.buffers.iter().map(|buffer| &buffer.name);
+    let values = interface.uniform.iter().chain(&interface.scalars).map(|(name, _)| name);
+    let mut names: Vec<&str> = buffers.chain(values).map(AsRef::as_ref).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(OracleError::DoubleName { case: interface.case.clone(), name: pair[0].to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn check_buffers(interface: &Interface) -> Result<(), OracleError> {
+    let case = || interface.case.clone();
+    if interface.buffers.iter().all(|buffer| buffer.role == Role::Input) {
+        return Err(OracleError::NoOutput { case: case() });
+    }
+    for buffer in &interface.buffers {
+        let (name, element) = (buffer.name.to_string(), buffer.element);
+        let bytes = buffer.elements.checked_mul(element.size_bytes().into());
+        if bytes.and_then(|bytes| isize::try_from(bytes).ok()).is_none() {
+            return Err(OracleError::TooLarge { case: case(), buffer: name, elements: buffer.elements });
+        }
+        if let Some(reason) = buffer.fill.as_ref().and_then(|fill| fill.objection(element)) {
+            return Err(OracleError::Fill { case: case(), buffer: name, element, reason });
+        }
+    }
+    Ok(())
+}
+
+/// The uniform fields, padded to the declared block, then the scalars, each naturally aligned.
+fn by_value(interface: &Interface, kernel: &KernelSpec) -> Result<Vec<u8>, OracleError> {
+    let declared = kernel.parameters().iter().find_map(|parameter| match parameter {
+        Parameter::Uniform { bytes, .. } => Some(*bytes as usize),
+        _ => None,
+    });
+    let mut bytes = Vec::new();
+    let append = |bytes: &mut Vec<u8>, value: Scalar| {
+        bytes.resize(bytes.len().next_multiple_of(value.element().size_bytes() as usize), 0);
+        bytes.extend_from_slice(&value.to_bytes());
+    };
+    interface.uniform.iter().for_each(|(_, value)| append(&mut bytes, *value));
+    let declared = declared.unwrap_or(0);
+    if bytes.len() > declared {
+        return Err(OracleError::UniformSize {
+            case: interface.case.clone(),
+            kernel: kernel.id().to_owned(),
+            bytes: bytes.len(),
+            declared,
+        });
+    }
+    bytes.resize(declared, 0);
+    interface.scalars.iter().for_each(|(_, value)| append(&mut bytes, *value));
+    Ok(bytes)
+}
+
+fn check_parameters(interface: &Interface, case: &Case) -> Result<(), OracleError> {
+    use cuforge_core::BindError;
+
+    let kernel = &case.kernel;
+    let misfit = |source| OracleError::Parameters {
+        case: interface.case.clone(),
+        kernel: kernel.id().to_owned(),
+        source,
+    };
+    let layout = ParameterLayout::new(kernel.parameters()).map_err(misfit)?;
+    if case.by_value.len() != layout.by_value_bytes() {
+        let (bytes, need) = (case.by_value.len(), layout.by_value_bytes());
+        return Err(misfit(BindError::ByValue { bytes, need }));
+    }
+    let mut taken = 0;
+    for parameter in kernel.parameters() {
+        let Parameter::Buffer { name, group, binding, element, access } = parameter else { continue };
+        let at = |buffer: &&Buffer| (buffer.group, buffer.binding) == (*group, *binding);
+        let Some(buffer) = interface.buffers.iter().find(at) else {
+            let name = name.to_string();
+            return Err(misfit(BindError::Missing { name, group: *group, binding: *binding }));
+        };
+        if buffer.element != *element {
+            return Err(OracleError::ElementMismatch {
+                case: interface.case.clone(),
+                kernel: kernel.id().to_owned(),
+                buffer: buffer.name.to_string(),
+                given: buffer.element,
+                wanted: *element,
+            });
+        }
+        if buffer.role == Role::Input && *access == Access::StorageReadWrite {
+            return Err(misfit(BindError::ReadOnly { name: name.to_string() }));
+        }
+        taken += 1;
+    }
+    let extra = |buffer: &&Buffer| {
+        !kernel.parameters().iter().any(|parameter| {
+            matches!(parameter, Parameter::Buffer { group, binding, .. }
+                if (*group, *binding) == (buffer.group, buffer.binding))
+        })
+    };
+    match interface.buffers.iter().find(extra) {
+        Some(buffer) => Err(misfit(BindError::Extra { group: buffer.group, binding: buffer.binding })),
+        None if taken < interface.buffers.len() => {
+            let doubled = interface.buffers.iter().enumerate().find(|(index, buffer)| {
+                let same = |other: &Buffer| (other.group, other.binding) == (buffer.group, buffer.binding);
+                interface.buffers[..*index].iter().any(same)
+            });
+            let (group, binding) = doubled.map_or((0, 0), |(_, buffer)| (buffer.group, buffer.binding));
+            Err(misfit(BindError::DoubleBinding { group, binding }))
+        }
+        None => Ok(()),
+    }
+}
