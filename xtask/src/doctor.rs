@@ -1,6 +1,7 @@
 //! `cargo xtask doctor`: what this machine has for cuforge, what is missing, and how to get it.
 
 mod driver;
+mod nvrtc;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use crate::ending::{Ending, Stop};
 use crate::toolchain::{self, Version};
 use crate::{process, workspace};
 use driver::{Device, Driver};
+use nvrtc::Nvrtc;
 
 const USAGE: &str = "\
 usage: cargo xtask doctor [--json FILE]
@@ -26,6 +28,9 @@ struct Report {
     schema: &'static str,
     driver: Option<Driver>,
     devices: Vec<Device>,
+    /// The newest PTX ISA that the driver loads, where its CUDA version is known.
+    driver_ptx_isa: Option<String>,
+    nvrtc: Vec<Nvrtc>,
     toolchains: Vec<Tools>,
     python: Option<String>,
     pip: Option<String>,
@@ -37,7 +42,6 @@ struct Report {
 struct Tools {
     nvrtc: &'static str,
     folder: PathBuf,
-    headers: Option<PathBuf>,
     ptxas: Option<PathBuf>,
 }
 
@@ -73,17 +77,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
 fn look() -> Report {
     let toolchains = toolchain::present_here()
         .into_iter()
-        .map(|made| Tools {
-            nvrtc: made.version.number(),
-            headers: headers(&made.root),
-            folder: made.root,
-            ptxas: made.ptxas,
-        })
+        .map(|made| Tools { nvrtc: made.version.number(), folder: made.root, ptxas: made.ptxas })
         .collect();
+    let driver = driver::find();
     let mut report = Report {
         schema: "cuforge-doctor/1",
-        driver: driver::find(),
+        driver_ptx_isa: driver.as_ref().and_then(|driver| nvrtc::ptx_isa(driver.cuda.as_deref()?)),
+        driver,
         devices: driver::devices(),
+        nvrtc: nvrtc::find(),
         toolchains,
         python: version_of("python3", &["--version"]),
         pip: version_of("python3", &["-m", "pip", "--version"]),
@@ -91,14 +93,6 @@ fn look() -> Report {
     };
     report.missing = missing(&report);
     report
-}
-
-/// The folder with CUDA's headers in one toolchain tree.
-fn headers(root: &Path) -> Option<PathBuf> {
-    ["nvidia/cu13/include", "nvidia/cuda_runtime/include"]
-        .iter()
-        .map(|folder| root.join(folder))
-        .find(|folder| folder.join("cuda_fp16.h").is_file())
 }
 
 fn version_of(program: &str, arguments: &[&str]) -> Option<String> {
@@ -154,7 +148,11 @@ fn print(report: &Report) {
     match &report.driver {
         Some(driver) => {
             line("driver", &driver.real_path.display().to_string());
-            line("", &format!("version {}, CUDA {}", known(&driver.version), known(&driver.cuda)));
+            let (version, cuda) = (known(&driver.version), known(&driver.cuda));
+            line(
+                "",
+                &format!("version {version}, CUDA {cuda}, PTX ISA up to {}", known(&report.driver_ptx_isa)),
+            );
         }
         None => line("driver", "none"),
     }
@@ -166,12 +164,16 @@ fn print(report: &Report) {
         let capability = known(&device.compute_capability);
         line("device", &format!("{}, compute capability {capability}, memory {memory}", device.name));
     }
+    for nvrtc in &report.nvrtc {
+        let headers = if nvrtc.headers.is_empty() { "no headers" } else { "headers" };
+        let link = if nvrtc.nvjitlink.is_some() { ", nvJitLink" } else { "" };
+        let (cuda, isa) = (known(&nvrtc.cuda), known(&nvrtc.ptx_isa));
+        line("nvrtc", &format!("CUDA {cuda}, PTX ISA up to {isa}, {headers}{link} ({})", nvrtc.origin));
+        line("", &shown(&nvrtc.library));
+    }
     for tools in &report.toolchains {
-        let part = |there: &Option<PathBuf>, name: &str| {
-            if there.is_some() { format!(", {name}") } else { format!(", no {name}") }
-        };
-        let rest = part(&tools.headers, "headers") + &part(&tools.ptxas, "ptxas");
-        line("toolchain", &format!("NVRTC {}{rest} in {}", tools.nvrtc, shown(&tools.folder)));
+        let ptxas = if tools.ptxas.is_some() { "with ptxas" } else { "without ptxas" };
+        line("toolchain", &format!("{} {ptxas} in {}", tools.nvrtc, shown(&tools.folder)));
     }
     line("python", report.python.as_deref().unwrap_or("none"));
     line("pip", report.pip.as_deref().unwrap_or("none"));
@@ -205,6 +207,8 @@ mod tests {
             schema: "cuforge-doctor/1",
             driver: None,
             devices: Vec::new(),
+            driver_ptx_isa: None,
+            nvrtc: Vec::new(),
             toolchains: Vec::new(),
             python: None,
             pip: None,
@@ -230,7 +234,17 @@ mod tests {
     fn the_json_keys_are_those_of_schema_1() {
         let value = serde_json::to_value(bare()).unwrap();
         let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut expected = ["schema", "driver", "devices", "toolchains", "python", "pip", "missing"];
+        let mut expected = [
+            "schema",
+            "driver",
+            "devices",
+            "driver_ptx_isa",
+            "nvrtc",
+            "toolchains",
+            "python",
+            "pip",
+            "missing",
+        ];
         expected.sort_unstable();
         let mut keys = keys;
         keys.sort_unstable();
