@@ -67,7 +67,7 @@ pub enum Reason {
         found: String,
     },
     /// A character that begins nothing in PTX.
-    #[error("`{0}` begins no token of ptx")]
+    #[error("{0:?} begins no token of ptx")]
     StrayCharacter(char),
     /// A `/*` without its `*/`.
     #[error("this block comment is never closed")]

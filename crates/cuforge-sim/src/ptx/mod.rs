@@ -4,6 +4,7 @@
 //! a guard, a [`Mnemonic`] and operands. What an instruction means is for its reader to say.
 
 mod ast;
+mod edit;
 mod error;
 mod mnemonic;
 mod module;
@@ -19,6 +20,7 @@ pub use ast::{
     Item, Label, Linkage, Location, Parameter, Pointer, Prototype, RegisterDeclaration, SourceFile,
     SourcePlace, Space, Statement, TargetTable, Tuning, Variable,
 };
+pub use edit::{Edit, EditError};
 pub use error::{ParseError, Reason};
 pub use mnemonic::Mnemonic;
 pub use module::Module;

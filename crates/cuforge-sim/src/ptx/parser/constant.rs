@@ -7,6 +7,9 @@ use crate::ptx::{Number, NumberKind, ParseError, Reason, Span};
 
 const DEPTH_LIMIT: u32 = 64;
 
+/// What `WARP_SZ` is on every target there is.
+const WARP_SIZE: i64 = 32;
+
 #[derive(Clone, Copy)]
 struct Value {
     bits: u64,
@@ -61,16 +64,38 @@ enum Binary {
 impl Cursor<'_> {
     /// Whether a constant expression can begin here.
     pub(super) fn at_constant(&self) -> bool {
-        matches!(self.current.token, Token::Number | Token::Mark(b'-' | b'+' | b'~' | b'('))
+        match self.current.token {
+            Token::Number | Token::Mark(b'-' | b'+' | b'~' | b'(') => true,
+            Token::Dotted => self.at_point_float(),
+            _ => false,
+        }
+    }
+
+    /// Whether `.5` or the like is next, a float without a digit before its point.
+    fn at_point_float(&self) -> bool {
+        self.dotted().is_some_and(|text| text.starts_with(|first: char| first.is_ascii_digit()))
     }
 
     /// A literal or constant expression; `expected` is what the error says when none is there.
     pub(super) fn constant(&mut self, expected: &'static str) -> Result<(Number, Span), ParseError> {
         let first = self.current.span;
         let value = self.ternary(0, expected)?;
+        Ok(self.number(first, value))
+    }
+
+    /// `WARP_SZ` was stepped over: the constant expression that it begins, or `None` if it stands alone.
+    pub(super) fn warp_size_expression(&mut self) -> Result<Option<Number>, ParseError> {
+        let first = self.last;
+        if self.operator().is_none() || self.at(b'|') {
+            return Ok(None);
+        }
+        let value = self.operators(Value::signed(WARP_SIZE), 0, 0)?;
+        Ok(Some(self.number(first, value).0))
+    }
+
+    fn number(&mut self, first: Span, value: Value) -> (Number, Span) {
         let span = first.to(self.last);
-        let text = self.name(span);
-        Ok((Number { bits: value.bits, kind: value.kind, text }, span))
+        (Number { bits: value.bits, kind: value.kind, text: self.name(span) }, span)
     }
 
     /// A constant expression that must be an integer from 0 to `limit`.
@@ -134,7 +159,12 @@ impl Cursor<'_> {
     /// Operators of at least the given strength, left to right.
     fn binary(&mut self, depth: u32, strength: u32, expected: &'static str) -> Result<Value, ParseError> {
         self.deeper(depth)?;
-        let mut left = self.unary(depth, expected)?;
+        let left = self.unary(depth, expected)?;
+        self.operators(left, depth, strength)
+    }
+
+    /// What operators of at least the given strength make of the value on their left.
+    fn operators(&mut self, mut left: Value, depth: u32, strength: u32) -> Result<Value, ParseError> {
         while let Some((operator, own, bytes)) = self.operator() {
             if own < strength {
                 break;
@@ -196,7 +226,8 @@ impl Cursor<'_> {
 
     fn primary(&mut self, depth: u32, expected: &'static str) -> Result<Value, ParseError> {
         match self.current.token {
-            Token::Number => {
+            Token::Dotted if !self.at_point_float() => Err(self.unexpected(expected)),
+            Token::Number | Token::Dotted => {
                 let text = self.text();
                 let read = literal::read(text);
                 let span = self.advance()?;
@@ -205,7 +236,7 @@ impl Cursor<'_> {
             }
             Token::Word if self.text() == "WARP_SZ" => {
                 self.advance()?;
-                Ok(Value::signed(32))
+                Ok(Value::signed(WARP_SIZE))
             }
             Token::Mark(b'(') => {
                 self.advance()?;

@@ -195,10 +195,22 @@ impl<'a> Lexer<'a> {
                 self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
             } else if byte == b'/' && self.byte(self.at + 1) == b'*' {
                 self.block_comment()?;
+            } else if byte == b'#' && self.at_line_marker() {
+                let rest = self.bytes.get(self.at..).unwrap_or_default();
+                self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
             } else {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a preprocessor's `# 12 "file"` begins here: ptxas steps over those, and over no other `#` line.
+    fn at_line_marker(&self) -> bool {
+        let blank = |byte: &u8| CLASS[usize::from(*byte)] & BLANK != 0;
+        let before = self.bytes.get(self.line_start..self.at).unwrap_or_default();
+        let mut behind =
+            self.bytes.get(self.at + 1..).unwrap_or_default().iter().skip_while(|byte| blank(byte));
+        before.iter().all(blank) && behind.next().is_some_and(u8::is_ascii_digit)
     }
 
     fn block_comment(&mut self) -> Result<(), ParseError> {

@@ -88,7 +88,7 @@ impl Cursor<'_> {
             return Ok(OperandKind::Register { name, component });
         }
         if word == "WARP_SZ" {
-            return Ok(OperandKind::WarpSize);
+            return Ok(self.warp_size_expression()?.map_or(OperandKind::WarpSize, OperandKind::Immediate));
         }
         let name = self.name(name);
         let (offset, _) = self.displacement()?;
