@@ -153,7 +153,9 @@ fn replaced(site: &mut Site<'_>) {
             }
         }
         // Packed 16-bit integers can be added and not subtracted.
-        "add" if !carries && !site.has_any(&["s16x2", "u16x2"]) => site.replace_opcode(Operator::ChangeOperation, "sub"),
+        "add" if !carries && !site.has_any(&["s16x2", "u16x2"]) => {
+            site.replace_opcode(Operator::ChangeOperation, "sub");
+        }
         "sub" if !carries => site.replace_opcode(Operator::ChangeOperation, "add"),
         "mul" if !site.has_any(&["wide", "hi"]) => {
             let text = site.instruction.mnemonic.text.replacen("mul.lo", "mul", 1);
