@@ -158,6 +158,24 @@ pub enum OracleError {
         /// The element.
         index: u64,
     },
+    /// A corpus kernel was given a shape with another number of axes.
+    #[error("kernel `{kernel}` has the axes {axes}, which the shape `{shape}` does not fit")]
+    Shape {
+        /// The kernel.
+        kernel: &'static str,
+        /// The shape.
+        shape: String,
+        /// The axes it has.
+        axes: String,
+    },
+    /// A corpus kernel does not come in this form.
+    #[error("kernel `{kernel}` does not come as {form}")]
+    MissingForm {
+        /// The kernel.
+        kernel: &'static str,
+        /// The form asked for.
+        form: &'static str,
+    },
     /// The backend failed in a way that is neither a verdict on the kernel nor a missing part: the case or the kernel
     /// is wrong, or memory is out.
     #[error(transparent)]

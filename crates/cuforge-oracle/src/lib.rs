@@ -7,6 +7,7 @@
 
 mod case;
 mod compare;
+pub mod corpus;
 mod error;
 mod fill;
 mod format;

@@ -1,0 +1,73 @@
+//! Affine: `output = input * scale + bias`, the smallest kernel that has a guard.
+
+use super::kernel::{CorpusKernel, Written};
+use super::shape::{Shape, flat};
+use crate::case::{Case, CaseBuilder};
+use crate::error::OracleError;
+use crate::fill::Fill;
+use crate::real::Real;
+use crate::reference::{Evaluation, Reference};
+use cuforge_core::{Access, Element, Extent, KernelSpec, Parameter, Schedule};
+
+pub(super) const KERNEL: CorpusKernel = CorpusKernel {
+    name: "affine",
+    description: "output = input * scale + bias",
+    source: include_str!("../../kernels/affine.cu"),
+    shipped: include_str!("../../kernels/ptx/affine.ptx"),
+    written: Some(Written {
+        text: include_str!("../../kernels/affine.ptx"),
+        schedules: || vec![flat(256, 4), flat(64, 1), flat(96, 3), flat(1024, 1)],
+    }),
+    axes: &["n"],
+    real: &[(1 << 20) + 3],
+    small: &[&[4095], &[4096], &[1], &[1027]],
+    parameters,
+    schedules,
+    case,
+};
+
+fn parameters() -> Vec<Parameter> {
+    vec![
+        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
+        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
+        Parameter::Uniform { bytes: 16, align: 8 },
+    ]
+}
+
+fn schedules() -> Vec<Schedule> {
+    vec![
+        flat(256, 4),
+        flat(64, 1),
+        flat(128, 2),
+        flat(128, 8),
+        flat(256, 1),
+        flat(256, 2),
+        flat(512, 4),
+        flat(1024, 1),
+        flat(1024, 4),
+        // Neither the block nor the item count is a power of two.
+        flat(96, 3),
+    ]
+}
+
+fn case(spec: KernelSpec, shape: &Shape, _: &Schedule) -> CaseBuilder {
+    let n = u64::from(shape.axis(0));
+    Case::builder(spec, Affine)
+        .input("input", Element::F32, n, Fill::Uniform { low: -8.0, high: 8.0 })
+        .output("output", Element::F32, n)
+        .uniform("n", n)
+        // Scale and bias are unlike in sign and size, so that neither can stand in for the other.
+        .uniform("scale", 1.75f32)
+        .uniform("bias", -0.3f32)
+        .extent(Extent::Elements(n))
+}
+
+struct Affine;
+
+impl Reference for Affine {
+    fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+        let (scale, bias) = (run.scalar("scale")?, run.scalar("bias")?);
+        let input = run.reals("input")?;
+        run.store("output", input.into_iter().map(|x| x * scale + bias))
+    }
+}

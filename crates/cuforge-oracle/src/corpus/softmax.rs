@@ -1,0 +1,98 @@
+//! Softmax over the rows of a matrix: two reductions, whose maximum must be subtracted before the exponential.
+
+use super::kernel::CorpusKernel;
+use super::shape::{Shape, blocks, depth_of_sum};
+use crate::case::{Case, CaseBuilder};
+use crate::error::OracleError;
+use crate::fill::Fill;
+use crate::real::{Real, Summation};
+use crate::reference::{Evaluation, Reference};
+use cuforge_core::{Access, Constant, Element, KernelSpec, Parameter, Schedule};
+
+pub(super) const KERNEL: CorpusKernel = CorpusKernel {
+    name: "softmax",
+    description: "each row becomes exp(x - max(x)) / sum(exp(x - max(x)))",
+    source: include_str!("../../kernels/softmax.cu"),
+    shipped: include_str!("../../kernels/ptx/softmax.ptx"),
+    written: None,
+    axes: &["rows", "width"],
+    real: &[512, 1023],
+    small: &[&[9, 333], &[13, 31], &[3, 1025], &[1, 1], &[5, 64]],
+    parameters,
+    schedules,
+    case,
+};
+
+fn parameters() -> Vec<Parameter> {
+    vec![
+        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
+        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
+        Parameter::Uniform { bytes: 8, align: 4 },
+    ]
+}
+
+fn schedules() -> Vec<Schedule> {
+    let schedule = |threads, rows, items, recompute| {
+        Schedule::new([threads, rows, 1])
+            .with_items_per_invocation(items)
+            .with_constant("RECOMPUTE", Constant::Bool(recompute))
+    };
+    vec![
+        schedule(128, 1, 2, true),
+        schedule(32, 4, 4, true),
+        schedule(32, 8, 1, false),
+        schedule(64, 2, 2, false),
+        schedule(128, 2, 4, false),
+        schedule(256, 1, 4, true),
+        schedule(512, 1, 2, false),
+        schedule(1024, 1, 1, true),
+        // The last warp is partial: 80 = 2 * 32 + 16, 200 = 6 * 32 + 8.
+        schedule(80, 1, 3, true),
+        schedule(200, 1, 1, false),
+    ]
+}
+
+fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
+    let (rows, width) = (shape.axis(0), shape.axis(1));
+    let [threads, rows_of_block, _] = schedule.workgroup_size;
+    let reference = Softmax { summation: Summation::Depth(depth_of_sum(width, threads, 1)) };
+    Case::builder(spec, reference)
+        .input("input", Element::F32, shape.area(0, 1), rows_far_apart(width))
+        .output("output", Element::F32, shape.area(0, 1))
+        .uniform("rows", rows)
+        .uniform("width", width)
+        .extent(blocks(schedule, rows.div_ceil(rows_of_block.max(1)), 1))
+}
+
+/// Rows around 0, rows so far below or above that exponentials vanish or overflow unless the row's own maximum is
+/// taken off, and rows of one value.
+fn rows_far_apart(width: u32) -> Fill {
+    Fill::with(move |random, index| {
+        let spread = 2.0 * random.normal();
+        match index / u64::from(width.max(1)) % 4 {
+            0 => spread,
+            1 => spread - 200.0,
+            2 => spread + 300.0,
+            _ => 7.25,
+        }
+    })
+}
+
+struct Softmax {
+    summation: Summation,
+}
+
+impl Reference for Softmax {
+    fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+        let width = run.integer("width")?.max(1) as usize;
+        let input = run.reals("input")?;
+        let mut output = Vec::with_capacity(input.len());
+        for row in input.chunks_exact(width) {
+            let peak = row.iter().copied().fold(row[0], R::max);
+            let powers: Vec<R> = row.iter().map(|&x| (x - peak).exp()).collect();
+            let inverse = R::sum_in(self.summation, powers.iter().copied()).recip();
+            output.extend(powers.into_iter().map(|power| power * inverse));
+        }
+        run.store("output", output)
+    }
+}
