@@ -17,6 +17,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     written: None,
     axes: &["m", "n", "k"],
     real: &[256, 192, 320],
+    mutated: &[65, 61, 37],
     small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[7, 130, 31]],
     parameters,
     schedules,

@@ -53,7 +53,9 @@ pub struct CorpusKernel {
     /// What the numbers of a shape stand for.
     pub(super) axes: &'static [&'static str],
     pub(super) real: &'static [u32],
-    /// At most 4,096 elements in every buffer that is read or written elementwise; the first is what mutants run on.
+    /// The shape that mutants run on: some blocks and an edge, quickly run.
+    pub(super) mutated: &'static [u32],
+    /// At most 4,096 elements a buffer.
     pub(super) small: &'static [&'static [u32]],
     pub(super) parameters: fn() -> Vec<Parameter>,
     pub(super) schedules: fn() -> Vec<Schedule>,
@@ -133,7 +135,7 @@ impl CorpusKernel {
         Shape::new(self.real)
     }
 
-    /// Shapes of at most 4,096 elements: several blocks, edges, one element. Mutants run on the first.
+    /// Shapes of at most 4,096 elements a buffer: several blocks, edges, one element.
     #[must_use]
     pub fn small_shapes(&self) -> Vec<Shape> {
         self.small.iter().map(|axes| Shape::new(axes)).collect()
@@ -156,53 +158,46 @@ impl CorpusKernel {
         Some(spec.with_description(self.description))
     }
 
-    /// A case of this form over `shape` under `schedule`, judged on mutants of the first small shape.
+    /// A case of this form over `shape` under `schedule`, with a smaller one for mutants to run on.
     ///
     /// # Errors
     /// [`OracleError::Shape`] if `shape` has another number of axes; [`OracleError::MissingForm`] if the kernel lacks
     /// the form; those of [`CaseBuilder::build`].
     pub fn case(&self, form: Form, shape: &Shape, schedule: &Schedule) -> Result<Case, OracleError> {
-        let spec =
-            self.spec(form).ok_or(OracleError::MissingForm { kernel: self.name, form: form.name() })?;
-        self.case_of(spec, form, shape, schedule)
+        let missing = OracleError::MissingForm { kernel: self.name, form: form.name() };
+        let spec = self.spec(form).ok_or(missing)?;
+        // The shipped PTX has the constants of the default schedule inside; its launch is cut by them.
+        let default = self.default_schedule();
+        let cut = if form == Form::ShippedPtx { &default } else { schedule };
+        let builder = |shape: &Shape| {
+            let builder = self.builder(spec.clone(), shape, cut)?.schedule(schedule.clone());
+            Ok::<_, OracleError>(match self.spec(Form::ShippedPtx) {
+                Some(spec) if form == Form::CudaC => {
+                    builder.shipped(ShippedPtx { spec, schedule: default.clone() })
+                }
+                _ => builder,
+            })
+        };
+        builder(shape)?.reduced(builder(&Shape::new(self.mutated))?.build()?).build()
     }
 
-    /// A case like those of [`CorpusKernel::case`] in CUDA C, but of a kernel from elsewhere that claims to compute
-    /// the same from the same parameters: a variant to be judged.
+    /// A case like those of [`case`](Self::case) in CUDA C, but of a kernel from elsewhere that claims to compute the
+    /// same from the same parameters: a variant to be judged.
     ///
     /// # Errors
-    /// As [`CorpusKernel::case`].
+    /// As [`case`](Self::case).
     pub fn case_for(
         &self,
         variant: KernelSpec,
         shape: &Shape,
         schedule: &Schedule,
     ) -> Result<Case, OracleError> {
-        self.plain_case(variant, Form::CudaC, shape, schedule)?.build()
+        self.builder(variant, shape, schedule)?.build()
     }
 
-    fn case_of(
+    fn builder(
         &self,
         spec: KernelSpec,
-        form: Form,
-        shape: &Shape,
-        schedule: &Schedule,
-    ) -> Result<Case, OracleError> {
-        let reduced = match self.small.first() {
-            Some(axes) => Some(self.plain_case(spec.clone(), form, &Shape::new(axes), schedule)?.build()?),
-            None => None,
-        };
-        let mut builder = self.plain_case(spec, form, shape, schedule)?;
-        if let Some(reduced) = reduced {
-            builder = builder.reduced(reduced);
-        }
-        builder.build()
-    }
-
-    fn plain_case(
-        &self,
-        spec: KernelSpec,
-        form: Form,
         shape: &Shape,
         schedule: &Schedule,
     ) -> Result<CaseBuilder, OracleError> {
@@ -213,16 +208,7 @@ impl CorpusKernel {
                 axes: self.axes.join(", "),
             });
         }
-        // The shipped PTX has the constants of the default schedule inside; its launch is cut by them.
-        let default = self.default_schedule();
-        let cut = if form == Form::ShippedPtx { &default } else { schedule };
-        let mut builder = (self.case)(spec, shape, cut).shape(shape.to_string()).schedule(schedule.clone());
-        if form == Form::CudaC
-            && let Some(spec) = self.spec(Form::ShippedPtx)
-        {
-            builder = builder.shipped(ShippedPtx { spec, schedule: default });
-        }
-        Ok(builder)
+        Ok((self.case)(spec, shape, schedule).shape(shape.to_string()).schedule(schedule.clone()))
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     written: None,
     axes: &["rows", "width"],
     real: &[512, 1023],
+    mutated: &[9, 333],
     small: &[&[9, 333], &[13, 31], &[3, 1025], &[1, 1], &[5, 64]],
     parameters,
     schedules,

@@ -20,6 +20,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     written: None,
     axes: &["rows", "width"],
     real: &[1, 65_537],
+    mutated: &[8, 511],
     small: &[&[8, 511], &[1, 4096], &[5, 7], &[4, 8], &[1, 1]],
     parameters,
     schedules,
