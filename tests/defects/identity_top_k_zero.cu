@@ -108,7 +108,7 @@ top_k(const float* __restrict__ input,
                 ++head;
             }
             if (lane == 0) {
-                const unsigned index = ~(unsigned)winner;
+                const unsigned index = winner == EMPTY ? uniform.width : ~(unsigned)winner;
                 const unsigned long long slot = (unsigned long long)row * TOP + rank;
                 values[slot] = winner == EMPTY ? __uint_as_float(0xff800000u) : x[index];
                 indices[slot] = index;

@@ -105,7 +105,7 @@ top_k(const float* __restrict__ input,
             const Key key = lane < WARPS && head < TOP ? lists[lane][head] : EMPTY;
             const Key winner = warp_best(key, lane, lanes);
             if (lane == 0) {
-                const unsigned index = ~(unsigned)winner;
+                const unsigned index = winner == EMPTY ? uniform.width : ~(unsigned)winner;
                 const unsigned long long slot = (unsigned long long)row * TOP + rank;
                 values[slot] = winner == EMPTY ? __uint_as_float(0xff800000u) : x[index];
                 indices[slot] = index;

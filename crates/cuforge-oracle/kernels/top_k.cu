@@ -1,6 +1,6 @@
 // top_k: the eight largest elements of every row, largest first, as values and column indices; of equal elements the
 // one with the lowest index comes first. Row-major, rows x width; values and indices are rows x 8. A row of fewer than
-// eight elements is filled up with -infinity and index 0xffffffff. NaN is no legal input.
+// eight elements is filled up with -infinity and the index behind its last, width. NaN is no legal input.
 //
 // Schedule
 //   CUFORGE_BLOCK_X  threads that share a row
@@ -132,7 +132,7 @@ top_k(const float* __restrict__ input,
                 ++head;
             }
             if (lane == 0) {
-                const unsigned index = ~(unsigned)winner;
+                const unsigned index = winner == EMPTY ? uniform.width : ~(unsigned)winner;
                 const unsigned long long slot = (unsigned long long)row * TOP + rank;
                 // The value is fetched again, bit for bit: the key has lost the sign of zero.
                 values[slot] = winner == EMPTY ? __uint_as_float(0xff800000u) : x[index];

@@ -94,7 +94,7 @@ impl Reference for TopK {
             for rank in 0..TOP {
                 let index = order.get(rank);
                 values.push(index.map_or(f32::NEG_INFINITY, |&index| row[index].value() as f32));
-                indices.push(index.map_or(u32::MAX, |&index| index as u32));
+                indices.push(index.map_or(width, |&index| index) as u32);
             }
         }
         run.store_exact("values", values)?;
