@@ -106,6 +106,12 @@ pub trait OracleContext {
     /// Whether times come from the device itself.
     fn timestamp_supported(&self) -> bool;
 
+    /// Instructions that the latest run executed, each counted once for every thread that executed it; `None` where
+    /// the backend does not count.
+    fn instructions(&self) -> Option<u64> {
+        None
+    }
+
     /// Device memory for `request`. What it holds is unspecified (poison, where the backend can).
     ///
     /// # Errors

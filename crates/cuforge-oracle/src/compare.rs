@@ -129,8 +129,8 @@ impl Comparison {
 
 /// Compares the bytes a device left in a buffer with what they should be.
 ///
-/// `poison` is the byte that the buffer was filled with before the run: elements that still hold it are unwritten,
-/// unless that is just what they should hold. A length other than that of `expected` makes every element that is
+/// `poison` is the byte that the buffer was filled with before the run, if any: elements that still hold it are
+/// unwritten, unless that is just what they should hold. A length other than that of `expected` makes every element that is
 /// missing or in excess a mismatch.
 ///
 /// ```
@@ -138,11 +138,17 @@ impl Comparison {
 /// use cuforge_oracle::{Expected, Outcome, Policy, compare};
 /// let expected = Expected::Bounded { values: vec![1.0, 2.0], bounds: vec![1e-6; 2] };
 /// let got: Vec<u8> = [1.0f32, 2.5].iter().flat_map(|v| v.to_le_bytes()).collect();
-/// let comparison = compare(Element::F32, &got, &expected, 0xff, &Policy::default());
+/// let comparison = compare(Element::F32, &got, &expected, Some(0xff), &Policy::default());
 /// assert_eq!((comparison.mismatches, comparison.worst.unwrap().outcome), (1, Outcome::BeyondBound));
 /// ```
 #[must_use]
-pub fn compare(element: Element, got: &[u8], expected: &Expected, poison: u8, policy: &Policy) -> Comparison {
+pub fn compare(
+    element: Element,
+    got: &[u8],
+    expected: &Expected,
+    poison: Option<u8>,
+    policy: &Policy,
+) -> Comparison {
     let size = element.size_bytes() as usize;
     let mut comparison = Comparison::default();
     let written = got.chunks_exact(size);
@@ -204,12 +210,12 @@ fn judge(
     chunk: &[u8],
     expected: f64,
     bound: f64,
-    poison: u8,
+    poison: Option<u8>,
     policy: &Policy,
 ) -> Judged {
     let got = decode(element, chunk);
     let value = got.as_f64();
-    let poisoned = chunk.iter().all(|byte| *byte == poison);
+    let poisoned = poison.is_some_and(|poison| chunk.iter().all(|byte| *byte == poison));
     let distance = (value - expected).abs();
     let zero_signs_differ =
         value == 0.0 && expected == 0.0 && value.is_sign_negative() != expected.is_sign_negative();
@@ -231,11 +237,11 @@ fn judge(
     Judged { index, outcome, got, expected: Number::Float(expected), bound, error, ulps }
 }
 
-fn judge_bits(element: Element, index: u64, chunk: &[u8], want: &[u8], poison: u8) -> Judged {
+fn judge_bits(element: Element, index: u64, chunk: &[u8], want: &[u8], poison: Option<u8>) -> Judged {
     let (got, expected) = (decode(element, chunk), decode(element, want));
     let outcome = if chunk == want {
         Outcome::Agrees
-    } else if chunk.iter().all(|byte| *byte == poison) {
+    } else if poison.is_some_and(|poison| chunk.iter().all(|byte| *byte == poison)) {
         Outcome::Unwritten
     } else {
         Outcome::BitsDiffer
@@ -276,7 +282,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn one(got: f32, expected: f64, bound: f64, policy: Policy) -> Judged {
-        judge(Element::F32, 0, &got.to_le_bytes(), expected, bound, 0xa5, &policy)
+        judge(Element::F32, 0, &got.to_le_bytes(), expected, bound, Some(0xa5), &policy)
     }
 
     #[test]
@@ -309,22 +315,25 @@ mod tests {
             &[0xff; 4],
             f64::NAN,
             0.0,
-            0xff,
+            Some(0xff),
             &Policy { nan_allowed: true, zero_signs: false },
         );
         assert_eq!(nan.outcome, Outcome::Unwritten);
-        assert_eq!(judge_bits(Element::U32, 0, &[0xa5; 4], &[1, 0, 0, 0], 0xa5).outcome, Outcome::Unwritten);
-        assert_eq!(judge_bits(Element::U32, 0, &[0xa5; 4], &[0xa5; 4], 0xa5).outcome, Outcome::Agrees);
+        assert_eq!(
+            judge_bits(Element::U32, 0, &[0xa5; 4], &[1, 0, 0, 0], Some(0xa5)).outcome,
+            Outcome::Unwritten
+        );
+        assert_eq!(judge_bits(Element::U32, 0, &[0xa5; 4], &[0xa5; 4], Some(0xa5)).outcome, Outcome::Agrees);
     }
 
     #[test]
     fn the_worst_element_is_a_mismatch_before_a_near_miss() {
         let expected = Expected::Bounded { values: vec![1.0, 2.0, 3.0], bounds: vec![0.1, 0.5, 0.1] };
         let bytes = |v: [f32; 3]| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        let near = compare(Element::F32, &bytes([1.05, 2.1, 3.0]), &expected, 0xff, &Policy::default());
+        let near = compare(Element::F32, &bytes([1.05, 2.1, 3.0]), &expected, Some(0xff), &Policy::default());
         assert!(near.agrees());
         assert_eq!(near.worst.unwrap().index, 0);
-        let off = compare(Element::F32, &bytes([1.05, 2.1, 4.0]), &expected, 0xff, &Policy::default());
+        let off = compare(Element::F32, &bytes([1.05, 2.1, 4.0]), &expected, Some(0xff), &Policy::default());
         assert_eq!((off.mismatches, off.worst.unwrap().index), (1, 2));
         assert!((off.worst_ratio() - 10.0).abs() < 1e-9);
     }
@@ -332,7 +341,7 @@ mod tests {
     #[test]
     fn missing_elements_are_mismatches() {
         let expected = Expected::Exact(vec![1, 0, 0, 0, 2, 0, 0, 0]);
-        let short = compare(Element::U32, &[1, 0, 0, 0], &expected, 0xff, &Policy::default());
+        let short = compare(Element::U32, &[1, 0, 0, 0], &expected, Some(0xff), &Policy::default());
         assert_eq!((short.elements, short.mismatches), (2, 1));
     }
 

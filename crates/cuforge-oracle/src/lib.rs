@@ -17,7 +17,9 @@ mod number;
 mod random;
 mod real;
 mod reference;
+pub mod report;
 mod tracked;
+mod verdict;
 
 pub use case::{Case, CaseBuilder, ShippedPtx};
 pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};
@@ -31,3 +33,6 @@ pub use random::Random;
 pub use real::{Real, Summation};
 pub use reference::{Evaluation, Reference};
 pub use tracked::{Tracked, Tracker, Undecided};
+pub use verdict::{
+    Discrimination, Fate, MutantReport, Origin, OutputReport, Provenance, Report, Timing, Verdict,
+};
