@@ -116,19 +116,26 @@ impl<'a> Cursor<'a> {
 
     /// An error at the current token. What is missing at the end of a line is missed there.
     pub(super) fn unexpected(&self, expected: &'static str) -> ParseError {
-        let found = match self.current.token {
-            Token::End => "end of text".to_owned(),
-            _ => format!("`{}`", shorten(self.text())),
-        };
         let next_line = self.current.span.line > self.last.line && self.last.end > 0;
         let ends_statement = matches!(expected, "`;`" | "`,` or `;`" | "`,` or `;` behind an operand");
-        let place = if next_line && ends_statement {
-            let column = self.last.column + (self.last.end - self.last.start);
-            Span { start: self.last.end, end: self.last.end, line: self.last.line, column }
-        } else {
-            self.current.span
-        };
-        ParseError::new(place, Reason::Unexpected { expected, found })
+        if next_line && ends_statement {
+            return self.missing_behind(self.last, expected);
+        }
+        ParseError::new(self.current.span, Reason::Unexpected { expected, found: self.found() })
+    }
+
+    /// An error right behind a token, where something is missing.
+    pub(super) fn missing_behind(&self, token: Span, expected: &'static str) -> ParseError {
+        let column = token.column + (token.end - token.start);
+        let place = Span { start: token.end, end: token.end, line: token.line, column };
+        ParseError::new(place, Reason::Unexpected { expected, found: self.found() })
+    }
+
+    fn found(&self) -> String {
+        match self.current.token {
+            Token::End => "end of text".to_owned(),
+            _ => format!("`{}`", shorten(self.text())),
+        }
     }
 
     /// Notes a register that a `.reg` declares, so that later uses without `%` are known for what they are.

@@ -14,11 +14,20 @@ impl Cursor<'_> {
         if self.take(b';')? {
             return Ok(operands);
         }
+        if matches!(self.current.token, Token::Mark(b'}' | b'@') | Token::End) {
+            return Err(self.unexpected("`;`"));
+        }
+        let mnemonic = self.last;
+        let next_line = self.current.span.line > mnemonic.line;
         operands.reserve_exact(4);
         loop {
             operands.push(self.operand(lists, 0)?);
             if self.take(b';')? {
                 return Ok(operands);
+            }
+            if next_line && operands.len() == 1 && self.current.token == Token::Dotted {
+                // `ret` without its `;`, and an instruction on the next line.
+                return Err(self.missing_behind(mnemonic, "`;`"));
             }
             self.expect(b',', "`,` or `;` behind an operand")?;
         }
