@@ -19,10 +19,14 @@ mod locate;
 mod nvrtc;
 mod options;
 mod policy;
+#[cfg(unix)]
+mod pool;
 mod ptx_floor;
 mod ptx_header;
 mod record;
 mod store;
+#[cfg(unix)]
+mod wire;
 
 pub use cache::CacheOptions;
 pub use compiler::{Compiler, PreparedRequest};
@@ -33,6 +37,8 @@ pub use linker::Linker;
 pub use locate::{Candidate, Found, Looked, Origin, SearchPaths};
 pub use nvrtc::Nvrtc;
 pub use policy::newest_ptx_for;
+#[cfg(unix)]
+pub use pool::{HelperPool, serve};
 pub use ptx_header::{PtxHeader, PtxVersion};
 pub use store::bundle::{Bundle, BundleReport, EntryInfo};
 pub use store::stats::CacheStats;
