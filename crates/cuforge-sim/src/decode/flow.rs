@@ -1,0 +1,330 @@
+//! Functions, scopes, labels, branches and calls.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::code::Code;
+use crate::decode::layout::{aligned, invalid};
+use crate::decode::scope::{Names, Variable};
+use crate::decode::table;
+use crate::decode::words::{Decoded, Unknown, Words};
+use crate::form::{
+    Access, AddressBase, Inst, Load, LoadTarget, Op, PredSource, R32, Reg, Space, Store, Strength,
+};
+use crate::program::LoadError;
+use crate::ptx::{
+    self, Block, Function, FunctionKind, Instruction, Module, Name, Operand, OperandKind, Statement,
+};
+
+/// A decoded device function.
+#[derive(Clone, Debug)]
+struct Callee {
+    start: usize,
+    link: R32,
+    /// Offset and size of each parameter and result in local memory.
+    parameters: Vec<(u32, u32)>,
+    results: Vec<(u32, u32)>,
+}
+
+/// Decodes the functions of one kernel.
+#[derive(Debug)]
+pub(crate) struct Flow<'m> {
+    pub(crate) names: Names,
+    /// Where each shared variable lies, by the place of its declaration.
+    pub(crate) shared: HashMap<u32, u32>,
+    /// The index of each module variable that a function declares, by the place of its declaration.
+    pub(crate) statics: &'m BTreeMap<u32, usize>,
+    callees: HashMap<Name, Callee>,
+    link: Option<R32>,
+}
+
+/// Functions that the kernel reaches, callees first, the kernel last.
+///
+/// Functions that call themselves are left out, so that a call of them is unknown.
+pub(crate) fn reachable<'m>(module: &'m Module, entry: &'m Function) -> Vec<&'m Function> {
+    fn visit<'m>(
+        module: &'m Module,
+        function: &'m Function,
+        open: &mut Vec<Name>,
+        done: &mut Vec<&'m Function>,
+    ) {
+        if done.iter().any(|known| known.name == function.name) || open.contains(&function.name) {
+            return;
+        }
+        open.push(function.name.clone());
+        for instruction in function.instructions() {
+            let target = instruction.call().and_then(|call| match &call.target.kind {
+                OperandKind::Symbol { name, .. } => module.function(name),
+                _ => None,
+            });
+            if let Some(callee) = target
+                && callee.body.is_some()
+                && callee.kind == FunctionKind::Func
+            {
+                visit(module, callee, open, done);
+            }
+        }
+        open.pop();
+        done.push(function);
+    }
+    let mut done = Vec::new();
+    visit(module, entry, &mut Vec::new(), &mut done);
+    done
+}
+
+impl<'m> Flow<'m> {
+    pub(crate) fn new(names: Names, shared: HashMap<u32, u32>, statics: &'m BTreeMap<u32, usize>) -> Self {
+        Self { names, shared, statics, callees: HashMap::new(), link: None }
+    }
+
+    /// Decodes a device function; those it calls must be decoded already.
+    pub(crate) fn function(&mut self, function: &Function) -> Result<(), LoadError> {
+        let Some(body) = &function.body else { return Ok(()) };
+        let link = self.names.new32();
+        self.names.in_function = true;
+        self.names.enter();
+        let mut places = [Vec::new(), Vec::new()];
+        for (list, place) in [&function.parameters, &function.results].into_iter().zip(&mut places) {
+            for parameter in list {
+                let bytes =
+                    parameter.size_bytes().and_then(|size| u32::try_from(size).ok()).unwrap_or_default();
+                let offset = self.local(parameter.span.line, bytes, parameter.align_bytes())?;
+                if parameter.space == ptx::Space::Param {
+                    self.names.place(&parameter.name, Variable::Local { offset, bytes, param: true });
+                }
+                place.push((offset, bytes));
+            }
+        }
+        let [parameters, results] = places;
+        let start = self.names.code.insts.len();
+        self.link = Some(link);
+        self.block(body)?;
+        self.emit(Op::Return(link), None, body.span.line);
+        self.link = None;
+        self.names.leave();
+        self.names.in_function = false;
+        self.callees.insert(function.name.clone(), Callee { start, link, parameters, results });
+        Ok(())
+    }
+
+    /// Decodes the kernel itself, last of all.
+    pub(crate) fn entry(&mut self, function: &Function, offsets: &[u32]) -> Result<(), LoadError> {
+        let Some(body) = &function.body else { return Ok(()) };
+        self.names.enter();
+        for (parameter, offset) in function.parameters.iter().zip(offsets) {
+            self.names.place(&parameter.name, Variable::Param { offset: *offset });
+        }
+        self.names.code.entry = self.names.code.insts.len();
+        self.block(body)?;
+        self.emit(Op::Exit, None, body.span.line);
+        self.names.leave();
+        Ok(())
+    }
+
+    /// Puts places for labels, and gives the code.
+    pub(crate) fn finish(self) -> Code {
+        let places = self.names.label_places.clone();
+        let mut code = self.names.finish();
+        let place = |label: &mut usize| {
+            *label = places.get(*label).copied().flatten().unwrap_or(usize::MAX);
+        };
+        for inst in &mut code.insts {
+            match &mut inst.op {
+                Op::Branch(target) => place(target),
+                Op::BranchIndexed(_, targets) => targets.iter_mut().for_each(place),
+                _ => {}
+            }
+        }
+        code.source_lines.sort_unstable();
+        code.source_lines.dedup_by_key(|(line, _)| *line);
+        code
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), LoadError> {
+        for statement in &block.statements {
+            match statement {
+                Statement::Label(label) => self.names.label(&label.name),
+                Statement::Targets(table) if !table.calls => self.names.table(&table.name, &table.targets),
+                _ => {}
+            }
+        }
+        for statement in &block.statements {
+            match statement {
+                Statement::Block(inner) => {
+                    self.names.enter();
+                    self.block(inner)?;
+                    self.names.leave();
+                }
+                Statement::Label(label) => {
+                    if let Ok(number) = self.names.find_label(&label.name) {
+                        self.names.label_places[number] = Some(self.names.code.insts.len());
+                    }
+                }
+                Statement::Registers(declaration) => self.names.declare(declaration),
+                Statement::Variable(variable) => self.variable(variable)?,
+                Statement::Instruction(instruction) => self.instruction(instruction),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, variable: &ptx::Variable) -> Result<(), LoadError> {
+        let line = variable.span.line;
+        let place = match variable.space {
+            ptx::Space::Shared => {
+                let Some(offset) = self.shared.get(&variable.span.start) else { return Ok(()) };
+                Variable::Shared { offset: *offset }
+            }
+            ptx::Space::Global | ptx::Space::Const => {
+                let Some(index) = self.statics.get(&variable.span.start) else { return Ok(()) };
+                Variable::Module { index: *index }
+            }
+            ptx::Space::Local | ptx::Space::Param => {
+                let bytes = variable.size_bytes().and_then(|size| u32::try_from(size).ok());
+                let bytes =
+                    bytes.ok_or_else(|| invalid(line, format!("variable {} has no size", variable.name)))?;
+                let offset = self.local(line, bytes, variable.align_bytes())?;
+                Variable::Local { offset, bytes, param: variable.space == ptx::Space::Param }
+            }
+            _ => return Ok(()),
+        };
+        self.names.place(&variable.name, place);
+        Ok(())
+    }
+
+    fn local(&mut self, line: u32, bytes: u32, align: u32) -> Result<u32, LoadError> {
+        let code = &mut self.names.code;
+        let start = aligned(code.local_bytes, align);
+        let end = start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= 512 * 1024);
+        match (start, end) {
+            (Some(start), Some(end)) => {
+                code.local_bytes = end;
+                Ok(start)
+            }
+            _ => Err(invalid(line, "local variables exceed 512 kilobytes".to_owned())),
+        }
+    }
+
+    fn emit(&mut self, op: Op, guard: Option<PredSource>, line: u32) {
+        self.names.code.insts.push(Inst { op, guard, line });
+    }
+
+    fn instruction(&mut self, instruction: &Instruction) {
+        let line = instruction.span.line;
+        if let Some(place) = instruction.location {
+            self.names.code.source_lines.push((line, place.line));
+        }
+        let before = self.names.code.insts.len();
+        if self.decode(instruction).is_err() {
+            // What an unfinished call may have left is of no use.
+            self.names.code.insts.truncate(before);
+            let form = instruction.mnemonic.text.as_str();
+            self.names.code.unsupported.push((line, form.to_owned()));
+            let guard = instruction.guard.as_ref().and_then(|guard| self.names.guard(guard).ok());
+            self.emit(Op::Unsupported(form.into()), guard, line);
+        }
+    }
+
+    fn decode(&mut self, instruction: &Instruction) -> Decoded<()> {
+        let line = instruction.span.line;
+        let guard = instruction.guard.as_ref().map(|guard| self.names.guard(guard)).transpose()?;
+        let mut words = Words::new(instruction);
+        let op = match words.opcode {
+            "bra" => {
+                words.take("uni");
+                words.end()?;
+                let [target] = &instruction.operands[..] else { return Err(Unknown) };
+                Op::Branch(self.names.find_label(symbol(target)?)?)
+            }
+            "brx" => {
+                if !words.take("idx") {
+                    return Err(Unknown);
+                }
+                words.take("uni");
+                words.end()?;
+                let [index, table] = &instruction.operands[..] else { return Err(Unknown) };
+                let index = self.names.source32(index, ptx::ScalarType::U32)?;
+                let labels = self.names.find_table(symbol(table)?).ok_or(Unknown)?;
+                let targets: Decoded<Vec<usize>> =
+                    labels.iter().map(|label| self.names.find_label(label)).collect();
+                Op::BranchIndexed(index, targets?)
+            }
+            "ret" => {
+                words.take("uni");
+                words.end()?;
+                self.link.map_or(Op::Exit, Op::Return)
+            }
+            "exit" => {
+                words.end()?;
+                Op::Exit
+            }
+            "call" => return self.call(instruction, guard, line),
+            _ => table::decode(&mut self.names, instruction)?,
+        };
+        self.emit(op, guard, line);
+        Ok(())
+    }
+
+    /// Arguments and results are copied between the local memory of caller and callee.
+    fn call(&mut self, instruction: &Instruction, guard: Option<PredSource>, line: u32) -> Decoded<()> {
+        let call = instruction.call().ok_or(Unknown)?;
+        let callee = self.callees.get(symbol(call.target)?).cloned().ok_or(Unknown)?;
+        if call.arguments.len() != callee.parameters.len() || call.results.len() != callee.results.len() {
+            return Err(Unknown);
+        }
+        for (argument, to) in call.arguments.iter().zip(&callee.parameters) {
+            let from = self.param_variable(argument)?;
+            self.copy(from, *to, guard, line)?;
+        }
+        self.emit(Op::Call(callee.link, callee.start), guard, line);
+        for (result, from) in call.results.iter().zip(&callee.results) {
+            let to = self.param_variable(result)?;
+            self.copy(*from, to, guard, line)?;
+        }
+        Ok(())
+    }
+
+    fn param_variable(&self, operand: &Operand) -> Decoded<(u32, u32)> {
+        match self.names.variable(symbol(operand)?)? {
+            Variable::Local { offset, bytes, param: true } => Ok((offset, bytes)),
+            _ => Err(Unknown),
+        }
+    }
+
+    fn copy(
+        &mut self,
+        from: (u32, u32),
+        to: (u32, u32),
+        guard: Option<PredSource>,
+        line: u32,
+    ) -> Decoded<()> {
+        if from.1 != to.1 {
+            return Err(Unknown);
+        }
+        let size = if (from.0 | to.0 | from.1).is_multiple_of(4) { 4 } else { 1 };
+        let through = self.names.new32();
+        let access = |offset: u32| Access {
+            space: Space::Local,
+            base: AddressBase::Absolute,
+            offset: i64::from(offset),
+            element_bytes: size,
+            count: 1,
+            strength: Strength::Weak,
+            site: 0,
+        };
+        for at in (0..from.1).step_by(size as usize) {
+            let targets = vec![LoadTarget { reg: Some(Reg::Narrow(through)), signed: false }];
+            self.emit(Op::Load(Box::new(Load { access: access(from.0 + at), targets })), guard, line);
+            let sources = vec![Reg::Narrow(through)];
+            self.emit(Op::Store(Box::new(Store { access: access(to.0 + at), sources })), guard, line);
+        }
+        Ok(())
+    }
+}
+
+fn symbol(operand: &Operand) -> Decoded<&str> {
+    match &operand.kind {
+        OperandKind::Symbol { name, offset: 0 } => Ok(name),
+        _ => Err(Unknown),
+    }
+}

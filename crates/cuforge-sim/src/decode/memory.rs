@@ -1,0 +1,207 @@
+//! Loads, stores, atomics and what only hints at memory.
+
+use crate::alu::atomic;
+use crate::decode::scope::{Names, Variable};
+use crate::decode::words::{Decoded, Unknown, Words, is_signed};
+use crate::form::{
+    Access, AddressBase, Atomic, AtomicKind, Load, LoadTarget, Op, Reg, Space, Store, Strength,
+};
+use crate::ptx::{Address, Operand, OperandKind, ScalarType};
+
+/// `ld` and `ldu`
+pub(crate) fn load(names: &mut Names, mut words: Words, operands: &[Operand], line: u32) -> Decoded<Op> {
+    let ty = memory_type(words.last()?)?;
+    let manner = Manner::take(&mut words)?;
+    let [d, address] = operands else { return Err(Unknown) };
+    let targets = elements(d);
+    if targets.len() != manner.count as usize {
+        return Err(Unknown);
+    }
+    let mut list = Vec::with_capacity(targets.len());
+    for target in targets {
+        let reg = names.optional_target(target)?.map(|(reg, _)| reg);
+        if matches!(reg, Some(Reg::Narrow(_))) && ty.size_bytes() > 4 {
+            return Err(Unknown);
+        }
+        list.push(LoadTarget { reg, signed: is_signed(ty) });
+    }
+    let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
+    let (access, variable) = access(names, address, ty, manner, line)?;
+    if let Some(Variable::Param { .. }) = variable {
+        let end = access.offset + i64::from(access.bytes());
+        let inside = access.offset >= 0 && end <= i64::from(names.code.param_bytes);
+        if inside && access.offset % i64::from(access.bytes()) == 0 {
+            return Ok(Op::LoadParam(access.offset as u32, list, access.element_bytes));
+        }
+    }
+    Ok(Op::Load(Box::new(Load { access, targets: list })))
+}
+
+/// `st`
+pub(crate) fn store(names: &mut Names, mut words: Words, operands: &[Operand], line: u32) -> Decoded<Op> {
+    let ty = memory_type(words.last()?)?;
+    let manner = Manner::take(&mut words)?;
+    let [address, value] = operands else { return Err(Unknown) };
+    let values = elements(value);
+    if values.len() != manner.count as usize {
+        return Err(Unknown);
+    }
+    let mut sources = Vec::with_capacity(values.len());
+    for value in values {
+        let reg = names.source(value, ty)?;
+        if matches!(reg, Reg::Narrow(_)) && ty.size_bytes() > 4 {
+            return Err(Unknown);
+        }
+        sources.push(reg);
+    }
+    let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
+    let (access, _) = access(names, address, ty, manner, line)?;
+    Ok(Op::Store(Box::new(Store { access, sources })))
+}
+
+/// `atom` and `red`
+pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], line: u32) -> Decoded<Op> {
+    let ty_name = words.last()?;
+    let ty = ScalarType::from_name(ty_name).ok_or(Unknown)?;
+    words.take("noftz");
+    let op = words.last()?;
+    let manner = Manner::take(&mut words)?;
+    if manner.count != 1 {
+        return Err(Unknown);
+    }
+    let kind = atomic::kind(op, ty_name).ok_or(Unknown)?;
+    let (target, rest) = match (words.opcode, operands) {
+        ("atom", [target, rest @ ..]) => (names.optional_target(target)?.map(|(reg, _)| reg), rest),
+        ("red", rest) => (None, rest),
+        _ => return Err(Unknown),
+    };
+    let (address, b, c) = match (kind, rest) {
+        (AtomicKind::Cas, [address, b, c]) => (address, names.source(b, ty)?, Some(names.source(c, ty)?)),
+        (AtomicKind::Cas, _) => return Err(Unknown),
+        (_, [address, b]) => (address, names.source(b, ty)?, None),
+        _ => return Err(Unknown),
+    };
+    let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
+    let manner = Manner { strength: Strength::Strong, ..manner };
+    let (access, _) = access(names, address, ty, manner, line)?;
+    if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
+        return Err(Unknown);
+    }
+    Ok(Op::Atomic(Box::new(Atomic { access, kind, target, b, c })))
+}
+
+/// `membar` and `fence`: memory is always consistent here, but blocks may rely on order now.
+pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    words.skip(|word| matches!(word, "sc" | "acq_rel" | "acquire" | "release"));
+    let scope = words.take_any(&["cta", "cluster", "gl", "gpu", "sys"]).ok_or(Unknown)?;
+    words.end()?;
+    if !operands.is_empty() {
+        return Err(Unknown);
+    }
+    if scope != "cta" {
+        names.code.communicates = true;
+    }
+    Ok(Op::Nop)
+}
+
+/// What an access says beside its type.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    space: Option<Space>,
+    strength: Strength,
+    count: u32,
+}
+
+impl Manner {
+    fn take(words: &mut Words) -> Decoded<Self> {
+        let strong = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"];
+        let strength = if words.take_any(&strong).is_some() { Strength::Strong } else { Strength::Weak };
+        let space = words.take_any(&[
+            "global",
+            "shared",
+            "shared::cta",
+            "local",
+            "param",
+            "param::entry",
+            "param::func",
+            "const",
+        ]);
+        let space = space.map(|name| match name {
+            "global" | "const" => Space::Global,
+            "local" => Space::Local,
+            "shared" | "shared::cta" => Space::Shared,
+            _ => Space::Param,
+        });
+        let count = match words.take_any(&["v2", "v4", "v8"]) {
+            None => 1,
+            Some("v2") => 2,
+            Some("v4") => 4,
+            Some(_) => 8,
+        };
+        words.skip(|word| {
+            matches!(word, "weak" | "cta" | "cluster" | "gpu" | "sys" | "nc" | "unified")
+                || matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
+                || (word.starts_with("L1::") || word.starts_with("L2::")) && word != "L2::cache_hint"
+        });
+        words.end()?;
+        Ok(Self { space, strength, count })
+    }
+}
+
+/// A type in memory, as which any of that size will do.
+fn memory_type(name: &str) -> Decoded<ScalarType> {
+    let ty = ScalarType::from_name(name).ok_or(Unknown)?;
+    if matches!(ty.size_bytes(), 1 | 2 | 4 | 8) && ty != ScalarType::Pred { Ok(ty) } else { Err(Unknown) }
+}
+
+fn elements(operand: &Operand) -> Vec<&Operand> {
+    match &operand.kind {
+        OperandKind::Vector(parts) => parts.iter().collect(),
+        _ => vec![operand],
+    }
+}
+
+fn access(
+    names: &mut Names,
+    address: &Address,
+    ty: ScalarType,
+    manner: Manner,
+    line: u32,
+) -> Decoded<(Access, Option<Variable>)> {
+    let (base, offset, variable) = names.address(address)?;
+    let space = match (manner.space.unwrap_or(Space::Generic), variable) {
+        // A symbol names its space, even in a generic access.
+        (Space::Generic, Some(Variable::Shared { .. })) => Space::Shared,
+        (Space::Generic, Some(Variable::Local { param: false, .. })) => Space::Local,
+        (Space::Generic, Some(Variable::Module { .. })) => Space::Global,
+        (Space::Generic, Some(_)) => return Err(Unknown),
+        (Space::Param, Some(Variable::Local { param: true, .. })) => Space::Local,
+        (Space::Param, None) if names.in_function => Space::Local,
+        (Space::Param, Some(Variable::Param { .. })) => Space::Param,
+        (Space::Shared, Some(Variable::Shared { .. })) => Space::Shared,
+        (Space::Local, Some(Variable::Local { param: false, .. })) => Space::Local,
+        (Space::Global, Some(Variable::Module { .. })) => Space::Global,
+        (space, None) => space,
+        _ => return Err(Unknown),
+    };
+    let element_bytes = ty.size_bytes();
+    let granule = element_bytes.min(4).trailing_zeros();
+    let mut site = 0;
+    if matches!(space, Space::Global | Space::Generic) {
+        let code = &mut names.code;
+        code.global_granule_log2 = code.global_granule_log2.min(granule);
+        site = code.global_sites.len() as u32;
+        code.global_sites.push(line);
+        code.communicates |= manner.strength == Strength::Strong;
+    }
+    if matches!(space, Space::Shared | Space::Generic) {
+        names.code.shared_granule_log2 = names.code.shared_granule_log2.min(granule);
+    }
+    let base = match base {
+        // Shared, local and parameter addresses are small; a 64-bit base of theirs is read as it is.
+        AddressBase::Narrow(_) if matches!(space, Space::Global | Space::Generic) => return Err(Unknown),
+        base => base,
+    };
+    let count = manner.count;
+    Ok((Access { space, base, offset, element_bytes, count, strength: manner.strength, site }, variable))
+}

@@ -1,0 +1,209 @@
+//! A launch: checks what it is given, runs the blocks on host threads, and gathers what came of it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cuforge_core::LaunchGeometry;
+
+use crate::exec::block::BlockRunner;
+use crate::exec::machine::Shot;
+use crate::exec::options::LaunchOptions;
+use crate::exec::view::GlobalView;
+use crate::fault::{AccessKind, Fault, LaunchMisuse, Party};
+use crate::lanes::LANES;
+use crate::memory::Memory;
+use crate::program::Kernel;
+use crate::shadow::global::{Conflict, GlobalShadow, Toucher};
+
+/// Most threads of a block.
+const MAX_THREADS: u32 = 1024;
+
+/// Most bytes of shared memory a block can ask for.
+const MAX_SHARED_BYTES: u64 = 227 * 1024;
+
+/// What a launch did.
+///
+/// ```
+/// use cuforge_core::LaunchGeometry;
+/// use cuforge_sim::{LaunchOptions, Memory, Program, launch, ptx::Module};
+///
+/// let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }";
+/// let program = Program::load(&Module::parse(text)?)?;
+/// let geometry = LaunchGeometry { grid: [3, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
+/// let mut memory = Memory::new(0);
+/// let report = launch(&program.kernel("k")?, &geometry, &[], &mut memory, &LaunchOptions::default())?;
+/// assert_eq!((report.blocks, report.instructions), (3, 3 * 64));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LaunchReport {
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Instructions counted once for each thread that executed them; those switched off by their guard are not
+    /// counted.
+    pub instructions: u64,
+}
+
+/// Runs a kernel to its end: every block of the grid, on the memory as it is.
+///
+/// `params` are the bytes of the PTX parameter space, each parameter at its natural or declared alignment
+/// ([`Kernel::param_bytes`](crate::Kernel::param_bytes) in all). A grid with a zero in it is a valid launch of
+/// nothing. The module's variables are placed in the memory by the first launch of one of its kernels.
+///
+/// Blocks run in parallel on the host; those of kernels with global atomics, fences or other strong accesses to
+/// global memory run one after the other in ascending order, so that the same bits come out each time.
+///
+/// # Errors
+/// The [`Fault`] of the lowest faulting block. [`Fault::BadLaunch`] leaves the memory as it was; after any
+/// other fault it holds what the blocks had written so far.
+pub fn launch(
+    kernel: &Kernel,
+    geometry: &LaunchGeometry,
+    params: &[u8],
+    memory: &mut Memory,
+    options: &LaunchOptions,
+) -> Result<LaunchReport, Fault> {
+    let code = kernel.code();
+    let misuse = |reason| Fault::BadLaunch { kernel: code.name.clone(), reason };
+    check(kernel, geometry, params).map_err(misuse)?;
+    if geometry.is_empty() {
+        return Ok(LaunchReport::default());
+    }
+    let blocks = u32::try_from(geometry.blocks())
+        .ok()
+        .filter(|blocks| *blocks < u32::MAX)
+        .ok_or_else(|| misuse(LaunchMisuse::GridSize { blocks: geometry.blocks() }))?;
+    let addresses = kernel.place_variables(memory).map_err(misuse)?;
+    let view = GlobalView::new(memory);
+    let watched = options.checks.global_conflicts && !code.communicates && blocks > 1;
+    let shadow = watched
+        .then(|| GlobalShadow::new(view.sizes(), code.global_granule_log2, blocks, code.global_sites.len()));
+    let shot = Shot {
+        code,
+        view,
+        shadow,
+        params: words(params),
+        grid: geometry.grid,
+        block: geometry.block,
+        options: *options,
+        shared_regions: shared_regions(kernel, geometry.shared_bytes),
+        addresses,
+        dynamic_shared: geometry.shared_bytes,
+    };
+    let instructions = run_blocks(&shot, blocks)?;
+    if let Some(conflict) = shot.shadow.as_ref().and_then(GlobalShadow::first_conflict) {
+        return Err(conflict_fault(&shot, conflict));
+    }
+    Ok(LaunchReport { blocks: u64::from(blocks), instructions })
+}
+
+fn check(kernel: &Kernel, geometry: &LaunchGeometry, params: &[u8]) -> Result<(), LaunchMisuse> {
+    let code = kernel.code();
+    if params.len() != code.param_bytes as usize {
+        return Err(LaunchMisuse::ParamBytes { got: params.len(), expected: code.param_bytes as usize });
+    }
+    let [x, y, z] = geometry.block;
+    let threads = geometry.threads_per_block();
+    let limit = code.max_threads.min(MAX_THREADS);
+    if threads == 0 || threads > u128::from(limit) {
+        return Err(LaunchMisuse::BlockSize { x, y, z, limit });
+    }
+    if let Some(required) = code.required_block
+        && required != geometry.block
+    {
+        return Err(LaunchMisuse::RequiredBlock { got: geometry.block, required });
+    }
+    let bytes = code.shared.static_bytes + u64::from(geometry.shared_bytes);
+    if bytes > MAX_SHARED_BYTES {
+        return Err(LaunchMisuse::SharedBytes { bytes, limit: MAX_SHARED_BYTES });
+    }
+    Ok(())
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u32::from_le_bytes(word)
+    };
+    bytes.chunks(4).map(word).collect()
+}
+
+fn shared_regions(kernel: &Kernel, dynamic_bytes: u32) -> Vec<(u64, u64)> {
+    let layout = &kernel.code().shared;
+    let fixed =
+        layout.variables.iter().map(|(start, len)| (u64::from(*start), u64::from(*start) + u64::from(*len)));
+    let start = u64::from(layout.dynamic_start);
+    let dynamic = (dynamic_bytes > 0).then_some((start, start + u64::from(dynamic_bytes)));
+    fixed.chain(dynamic).collect()
+}
+
+/// Runs all blocks; gives the thread instructions, or the fault of the lowest faulting block.
+fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
+    let threads = match shot.options.threads {
+        _ if shot.code.communicates => 1,
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    let threads = threads.min(blocks as usize);
+    let next = AtomicU32::new(0);
+    let fault: Mutex<Option<(u32, Box<Fault>)>> = Mutex::new(None);
+    let work = || {
+        let mut runner = BlockRunner::new(shot);
+        loop {
+            // Blocks are handed out in ascending order and the counter jumps to the end at a fault, so every block
+            // below the lowest faulting one still runs.
+            let Ok(block) = next
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| (next < blocks).then(|| next + 1))
+            else {
+                break;
+            };
+            if let Err(found) = runner.run(block) {
+                next.fetch_max(blocks, Ordering::Relaxed);
+                let mut lowest = fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if lowest.as_ref().is_none_or(|(known, _)| block < *known) {
+                    *lowest = Some((block, found));
+                }
+                break;
+            }
+        }
+        runner.instructions()
+    };
+    let instructions = if threads <= 1 {
+        work()
+    } else {
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            workers.into_iter().fold(own, |sum, worker| match worker.join() {
+                Ok(instructions) => sum + instructions,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })
+    };
+    match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some((_, fault)) => Err(*fault),
+        None => Ok(instructions),
+    }
+}
+
+fn conflict_fault(shot: &Shot, conflict: Conflict) -> Fault {
+    let line = |toucher: &Toucher| {
+        toucher.site.and_then(|site| shot.code.global_sites.get(site as usize)).copied().unwrap_or_default()
+    };
+    let place = shot.place_at_line(shot.ctaid(conflict.writer.block), 0, line(&conflict.writer));
+    Fault::GlobalConflict {
+        place,
+        access: AccessKind::Write,
+        address: shot.view.base(conflict.allocation) + conflict.offset,
+        other: Party {
+            access: if conflict.other.wrote { AccessKind::Write } else { AccessKind::Read },
+            line: line(&conflict.other),
+            block: shot.ctaid(conflict.other.block),
+            thread: None,
+        },
+    }
+}
+
+const _: () = assert!(MAX_THREADS as usize <= crate::shadow::shared::MAX_WARPS * LANES);

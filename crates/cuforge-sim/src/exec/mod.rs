@@ -1,0 +1,17 @@
+//! Execution: a launch runs blocks on host threads, a block runs its warps, a warp runs decoded instructions.
+
+mod access;
+mod atomics;
+mod barrier;
+mod block;
+mod exchange;
+mod launch;
+mod machine;
+mod options;
+mod step;
+mod sync;
+mod view;
+mod warp;
+
+pub use launch::{LaunchReport, launch};
+pub use options::{Checks, ExitedThreads, LaunchOptions};

@@ -1,0 +1,82 @@
+//! What a launch may be told.
+
+/// Which accesses are checked beyond the bounds and alignment that are always checked.
+///
+/// ```
+/// use cuforge_sim::Checks;
+///
+/// let checks = Checks { shared_hazards: false, ..Checks::default() };
+/// assert!(checks.global_conflicts);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Checks {
+    /// Unordered accesses of a block's threads to shared memory. Default on; costs about a third of the speed of
+    /// code that lives on shared memory.
+    pub shared_hazards: bool,
+    /// Conflicting accesses of different blocks to global memory in kernels whose blocks do not communicate. Default
+    /// on; costs 16 bytes of host memory for each 4 bytes touched.
+    pub global_conflicts: bool,
+    /// Whether two threads may write equal bits to one shared byte without a barrier. Default no.
+    pub same_value_writes: bool,
+    /// What a block-wide barrier makes of threads that have exited. Default [`ExitedThreads::Fault`].
+    pub exited_threads: ExitedThreads,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self {
+            shared_hazards: true,
+            global_conflicts: true,
+            same_value_writes: false,
+            exited_threads: ExitedThreads::Fault,
+        }
+    }
+}
+
+impl Checks {
+    /// Only what is always checked: bounds, alignment, barriers that can never complete.
+    pub fn none() -> Self {
+        Self {
+            shared_hazards: false,
+            global_conflicts: false,
+            same_value_writes: true,
+            exited_threads: ExitedThreads::Ignore,
+        }
+    }
+}
+
+/// What a block-wide barrier makes of threads that have exited.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ExitedThreads {
+    /// The barrier faults: all threads of the block take part in it.
+    Fault,
+    /// The barrier waits for the others only, as devices from compute capability 7.0 on do.
+    Ignore,
+}
+
+/// How a launch runs.
+///
+/// ```
+/// use cuforge_sim::LaunchOptions;
+///
+/// let options = LaunchOptions { seed: 7, ..LaunchOptions::default() };
+/// assert_eq!(options.threads, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LaunchOptions {
+    /// Host threads; 0, the default, means one for each core. Results and faults do not depend on it.
+    pub threads: usize,
+    /// Picks the order in which the warps of a block run between barriers. Default 0.
+    pub seed: u64,
+    /// Most warp instructions one block may run. Default 2^26, some ten seconds of one core.
+    pub step_budget: u64,
+    /// What is checked.
+    pub checks: Checks,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self { threads: 0, seed: 0, step_budget: 1 << 26, checks: Checks::default() }
+    }
+}

@@ -1,0 +1,7 @@
+//! Floating point as PTX defines it: every rounding, flushing, saturation, the small formats, the approximations.
+
+pub(crate) mod approx;
+pub(crate) mod narrow;
+pub(crate) mod round;
+pub(crate) mod single;
+pub(crate) mod wide;

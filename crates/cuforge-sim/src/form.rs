@@ -1,0 +1,379 @@
+//! The decoded form of an instruction: what it does to which registers, ready to run on 32 lanes at once.
+//!
+//! Arithmetic is a function over whole lanes, picked when the kernel is decoded; so the executor knows only how
+//! many registers of which width go in and come out, and a new instruction is a new entry in the decoder's tables.
+
+use crate::lanes::{L32, L64, Mask};
+
+/// Index of a 32-bit register (narrower ones are kept zero-extended).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct R32(pub(crate) u32);
+
+/// Index of a 64-bit register.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct R64(pub(crate) u32);
+
+/// Index of a predicate register.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct Pred(pub(crate) u32);
+
+/// A register of either width.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) enum Reg {
+    /// 32 bits or fewer.
+    Narrow(R32),
+    /// 64 bits.
+    Wide(R64),
+}
+
+/// A predicate read plain or negated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct PredSource {
+    pub(crate) pred: Pred,
+    pub(crate) negated: bool,
+}
+
+/// How a comparison is combined with a third predicate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum BoolOp {
+    And,
+    Or,
+    Xor,
+}
+
+impl BoolOp {
+    /// Lane by lane.
+    pub(crate) fn apply(self, a: Mask, b: Mask) -> Mask {
+        match self {
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+        }
+    }
+}
+
+pub(crate) type Un32 = fn(&L32, &mut L32);
+pub(crate) type Un64 = fn(&L64, &mut L64);
+pub(crate) type Widen = fn(&L32, &mut L64);
+pub(crate) type Shrink = fn(&L64, &mut L32);
+pub(crate) type Bin32 = fn(&L32, &L32, &mut L32);
+pub(crate) type Bin64 = fn(&L64, &L64, &mut L64);
+pub(crate) type Shift64 = fn(&L64, &L32, &mut L64);
+pub(crate) type BinWiden = fn(&L32, &L32, &mut L64);
+pub(crate) type Tern32 = fn(&L32, &L32, &L32, &mut L32);
+pub(crate) type Tern64 = fn(&L64, &L64, &L64, &mut L64);
+pub(crate) type TernWiden = fn(&L32, &L32, &L64, &mut L64);
+pub(crate) type Field64 = fn(&L64, &L32, &L32, &mut L64);
+pub(crate) type Quad32 = fn(&L32, &L32, &L32, &L32, &mut L32);
+pub(crate) type Insert64 = fn(&L64, &L64, &L32, &L32, &mut L64);
+pub(crate) type Test32 = fn(&L32, &L32) -> Mask;
+pub(crate) type Test64 = fn(&L64, &L64) -> Mask;
+
+/// A comparison of two registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    Narrow(Test32, R32, R32),
+    Wide(Test64, R64, R64),
+}
+
+/// The state space of an access.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Param,
+}
+
+/// How an access orders against others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Strength {
+    /// A plain access: a race if nothing orders it.
+    Weak,
+    /// `.volatile`, `.relaxed`, `.acquire`, `.release`, atomics: no race with others of its kind.
+    Strong,
+}
+
+/// Where an address comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AddressBase {
+    /// The offset alone.
+    Absolute,
+    Narrow(R32),
+    Wide(R64),
+}
+
+/// One memory operand with the size and manner of the access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) space: Space,
+    pub(crate) base: AddressBase,
+    pub(crate) offset: i64,
+    /// Bytes of one element: 1, 2, 4 or 8.
+    pub(crate) element_bytes: u32,
+    /// Elements: 1, 2, 4 or 8.
+    pub(crate) count: u32,
+    pub(crate) strength: Strength,
+    /// Number of this access among the kernel's accesses to global memory, from 0.
+    pub(crate) site: u32,
+}
+
+impl Access {
+    /// Bytes of the whole access, which are also its alignment.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.element_bytes * self.count
+    }
+}
+
+/// Where one loaded element goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadTarget {
+    /// Absent for `_`.
+    pub(crate) reg: Option<Reg>,
+    /// Whether an element narrower than the register is sign-extended.
+    pub(crate) signed: bool,
+}
+
+/// A load of one or more elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) access: Access,
+    pub(crate) targets: Vec<LoadTarget>,
+}
+
+/// A store of one or more elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) access: Access,
+    pub(crate) sources: Vec<Reg>,
+}
+
+/// What an atomic does to the word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtomicKind {
+    /// `old -> f(old, b)` on 32 bits or fewer.
+    Narrow(fn(u32, u32) -> u32),
+    /// `old -> f(old, b)` on 64 bits.
+    Wide(fn(u64, u64) -> u64),
+    /// Compare with `b`, and swap in `c`.
+    Cas,
+}
+
+/// `atom` or `red`.
+#[derive(Clone, Debug)]
+pub(crate) struct Atomic {
+    pub(crate) access: Access,
+    pub(crate) kind: AtomicKind,
+    pub(crate) target: Option<Reg>,
+    pub(crate) b: Reg,
+    pub(crate) c: Option<Reg>,
+}
+
+/// How `shfl` picks the lane it reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ShuffleMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// `shfl.sync`
+#[derive(Clone, Debug)]
+pub(crate) struct Shuffle {
+    pub(crate) mode: ShuffleMode,
+    pub(crate) d: Option<R32>,
+    pub(crate) p: Option<Pred>,
+    pub(crate) a: R32,
+    pub(crate) b: R32,
+    pub(crate) c: R32,
+    /// Absent for the form without `.sync`.
+    pub(crate) members: Option<R32>,
+}
+
+/// What `vote.sync` gives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+/// `vote`
+#[derive(Clone, Debug)]
+pub(crate) struct Vote {
+    pub(crate) mode: VoteMode,
+    pub(crate) d: Option<R32>,
+    pub(crate) p: Option<Pred>,
+    pub(crate) source: PredSource,
+    pub(crate) members: Option<R32>,
+}
+
+/// `match.sync`
+#[derive(Clone, Debug)]
+pub(crate) struct Match {
+    pub(crate) all: bool,
+    pub(crate) d: R32,
+    pub(crate) p: Option<Pred>,
+    pub(crate) a: Reg,
+    pub(crate) members: R32,
+}
+
+/// `redux.sync`
+#[derive(Clone, Debug)]
+pub(crate) struct Redux {
+    pub(crate) f: fn(u32, u32) -> u32,
+    pub(crate) d: R32,
+    pub(crate) a: R32,
+    pub(crate) members: R32,
+}
+
+/// What a block-wide barrier computes on the way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum BarrierReduction {
+    Popc,
+    And,
+    Or,
+}
+
+/// `bar` and `barrier`
+#[derive(Clone, Debug)]
+pub(crate) struct Barrier {
+    pub(crate) id: R32,
+    /// Threads that take part; absent means all of the block.
+    pub(crate) threads: Option<R32>,
+    /// `.aligned`: the whole warp meets at this very instruction.
+    pub(crate) aligned: bool,
+    /// `.arrive`: does not wait.
+    pub(crate) arrive: bool,
+    pub(crate) reduction: Option<(BarrierReduction, PredSource)>,
+    /// Result of `.and` and `.or`.
+    pub(crate) p: Option<Pred>,
+    /// Result of `.popc`.
+    pub(crate) d: Option<R32>,
+}
+
+/// Add or subtract with the carry flag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CarryUse {
+    /// Reads the flag.
+    pub(crate) takes: bool,
+    /// Writes the flag.
+    pub(crate) gives: bool,
+    /// Subtracts: the flag is a borrow.
+    pub(crate) subtract: bool,
+}
+
+/// What an instruction does.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Nop,
+    Un32(Un32, R32, R32),
+    Un64(Un64, R64, R64),
+    Widen(Widen, R64, R32),
+    Shrink(Shrink, R32, R64),
+    Bin32(Bin32, R32, R32, R32),
+    Bin64(Bin64, R64, R64, R64),
+    Shift64(Shift64, R64, R64, R32),
+    BinWiden(BinWiden, R64, R32, R32),
+    Tern32(Tern32, R32, R32, R32, R32),
+    Tern64(Tern64, R64, R64, R64, R64),
+    TernWiden(TernWiden, R64, R32, R32, R64),
+    Field64(Field64, R64, R64, R32, R32),
+    Quad32(Quad32, R32, [R32; 4]),
+    Insert64(Insert64, R64, R64, R64, [R32; 2]),
+    /// Any conversion without a function of its own: destination, source, and how.
+    Convert(Box<crate::alu::convert::Conversion>, Reg, Reg),
+    /// 32-bit add or subtract with carry; `c` of `mad` is folded in by the decoder.
+    Carry32(CarryUse, R32, R32, R32),
+    Carry64(CarryUse, R64, R64, R64),
+    /// `mad{c}.lo/.hi.cc`: the product by the function, then an addition with carry.
+    MadCarry32(Bin32, CarryUse, R32, [R32; 3]),
+    MadCarry64(Bin64, CarryUse, R64, [R64; 3]),
+    /// `setp`: `p = test op c`, `q = !test op c`.
+    SetPred {
+        test: Test,
+        p: Option<Pred>,
+        q: Option<Pred>,
+        combine: Option<(BoolOp, PredSource)>,
+    },
+    /// `set`: a value where the (combined) test holds, else 0.
+    SetValue {
+        test: Test,
+        d: R32,
+        value: u32,
+        combine: Option<(BoolOp, PredSource)>,
+    },
+    /// Two 16-bit comparisons at once: tests of the low and the high half; predicates or half-word values.
+    SetHalves {
+        low: Test,
+        high: Test,
+        out: HalvesOut,
+        combine: Option<(BoolOp, PredSource)>,
+    },
+    Select32(R32, R32, R32, PredSource),
+    Select64(R64, R64, R64, PredSource),
+    /// `d = c >= 0 ? a : b`, by the mask of a test.
+    SelectBy32(Test, R32, R32, R32),
+    SelectBy64(Test, R64, R64, R64),
+    PredLogic(BoolOp, Pred, PredSource, PredSource),
+    PredMove(Pred, PredSource),
+    /// Two 32-bit halves of a 64-bit register; absent for `_`.
+    Split64(Option<R32>, Option<R32>, R64),
+    Join64(R64, R32, R32),
+    /// `mov.b32 {a, b}, r` in equal parts of 8 or 16 bits.
+    SplitParts(u32, Vec<Option<R32>>, Reg),
+    JoinParts(u32, Reg, Vec<R32>),
+    /// Reads `bytes` of the parameters at a fixed offset.
+    LoadParam(u32, Vec<LoadTarget>, u32),
+    Load(Box<Load>),
+    Store(Box<Store>),
+    Atomic(Box<Atomic>),
+    /// To generic from the space, or back.
+    CvtaTo(Space, Reg, Reg),
+    CvtaFrom(Space, Reg, Reg),
+    IsSpace(Space, Pred, Reg),
+    Shuffle(Box<Shuffle>),
+    Vote(Box<Vote>),
+    Match(Box<Match>),
+    Redux(Box<Redux>),
+    ActiveMask(R32),
+    /// `elect.sync d|p, members`
+    Elect(Option<R32>, Option<Pred>, R32),
+    WarpSync(R32),
+    Barrier(Box<Barrier>),
+    /// `%clock`, `%clock64`, `%globaltimer`: the warp's step count.
+    Clock(Reg),
+    Branch(usize),
+    /// Indirect branch by an index register into a table.
+    BranchIndexed(R32, Vec<usize>),
+    /// Keeps the return place in the register and jumps.
+    Call(R32, usize),
+    /// Return of a device function to the place in the register.
+    Return(R32),
+    Exit,
+    Trap,
+    /// A form the table does not know; its text.
+    Unsupported(Box<str>),
+}
+
+/// Where two comparisons at once go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HalvesOut {
+    /// One predicate for each half.
+    Preds(Pred, Option<Pred>),
+    /// A value where the test holds, for each half.
+    Value(R32, u32),
+}
+
+/// One decoded instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    /// Runs in the lanes where this holds.
+    pub(crate) guard: Option<PredSource>,
+    /// Line of the PTX text.
+    pub(crate) line: u32,
+}

@@ -1,0 +1,4 @@
+//! Shadow memory: who touched what, so that unordered accesses are found by rule and not by luck.
+
+pub(crate) mod global;
+pub(crate) mod shared;

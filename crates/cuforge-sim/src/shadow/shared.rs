@@ -1,0 +1,276 @@
+//! Hazards in shared memory: happens-before by vector clocks over the warps of a block.
+//!
+//! Every warp has a clock and knows, of every other warp, up to which clock it is ordered before itself. Barriers
+//! raise what a warp knows; `bar.warp.sync` does so for the warp itself. An earlier access is ordered before a later
+//! one if the same thread made it, or if its clock is below what the later thread's warp knows of its warp.
+
+/// Most warps of a block.
+pub(crate) const MAX_WARPS: usize = 32;
+
+const STRONG: u64 = 1 << 10;
+const PC_SHIFT: u32 = 11;
+const PC_MAX: u64 = (1 << 21) - 1;
+const CLOCK_SHIFT: u32 = 32;
+
+/// One access: clock, place in the code, strength and thread in one word; 0 is none.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Touch(u64);
+
+impl Touch {
+    #[inline(always)]
+    fn new(thread: u32, pc: usize, strong: bool, clock: u32) -> Self {
+        let pc = (pc as u64).min(PC_MAX);
+        let strong = if strong { STRONG } else { 0 };
+        Self(u64::from(clock) << CLOCK_SHIFT | pc << PC_SHIFT | strong | u64::from(thread))
+    }
+
+    /// Linear index of the thread in its block.
+    #[inline(always)]
+    pub(crate) fn thread(self) -> u32 {
+        (self.0 & 0x3ff) as u32
+    }
+
+    /// Index of the instruction.
+    pub(crate) fn pc(self) -> usize {
+        (self.0 >> PC_SHIFT & PC_MAX) as usize
+    }
+
+    #[inline(always)]
+    fn conflicts(self, later: Self, known: &[u32; MAX_WARPS]) -> bool {
+        let clock = (self.0 >> CLOCK_SHIFT) as u32;
+        let ordered = clock < known[(self.thread() >> 5) as usize] || self.thread() == later.thread();
+        !ordered && self.0 & later.0 & STRONG == 0
+    }
+
+    #[inline(always)]
+    fn is_ordered(self, later: Self, known: &[u32; MAX_WARPS]) -> bool {
+        let clock = (self.0 >> CLOCK_SHIFT) as u32;
+        clock < known[(self.thread() >> 5) as usize] || self.thread() == later.thread()
+    }
+}
+
+/// The last writer of a granule, and up to two different threads that read it since.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    writer: Touch,
+    reader: Touch,
+    second: Touch,
+}
+
+/// The shadow of one block's shared memory.
+#[derive(Debug)]
+pub(crate) struct SharedShadow {
+    cells: Vec<Cell>,
+    granule_log2: u32,
+    clocks: [u32; MAX_WARPS],
+    /// `known[w][v]`: accesses of warp `v` below this clock are ordered before what warp `w` does.
+    known: Box<[[u32; MAX_WARPS]; MAX_WARPS]>,
+}
+
+impl SharedShadow {
+    /// A shadow for that many bytes, in granules of `2^granule_log2` bytes.
+    pub(crate) fn new(bytes: usize, granule_log2: u32) -> Self {
+        let mut shadow = Self {
+            cells: vec![Cell::default(); bytes.div_ceil(1 << granule_log2)],
+            granule_log2,
+            clocks: [0; MAX_WARPS],
+            known: Box::new([[0; MAX_WARPS]; MAX_WARPS]),
+        };
+        shadow.start_block();
+        shadow
+    }
+
+    /// Forgets all accesses.
+    pub(crate) fn start_block(&mut self) {
+        let latest = self.clocks.iter().copied().max().unwrap_or_default();
+        let first = if latest > u32::MAX / 2 {
+            self.cells.fill(Cell::default());
+            1
+        } else {
+            latest + 1
+        };
+        self.clocks = [first; MAX_WARPS];
+        *self.known = [[first; MAX_WARPS]; MAX_WARPS];
+    }
+
+    /// `bar.warp.sync`: orders the warp's accesses so far before its later ones.
+    pub(crate) fn warp_sync(&mut self, warp: usize) {
+        self.clocks[warp] += 1;
+        self.known[warp][warp] = self.clocks[warp];
+    }
+
+    /// A barrier that the warps `waiting` waited at, and that `arrived` (which did not wait) reached when their
+    /// clocks were as given.
+    pub(crate) fn barrier(&mut self, waiting: &[usize], arrived: &[(usize, u32)]) {
+        let mut joined = [0; MAX_WARPS];
+        for &warp in waiting.iter().chain(arrived.iter().map(|(warp, _)| warp)) {
+            for (join, known) in joined.iter_mut().zip(&self.known[warp]) {
+                *join = (*join).max(*known);
+            }
+        }
+        for &warp in waiting {
+            self.clocks[warp] += 1;
+            joined[warp] = joined[warp].max(self.clocks[warp]);
+        }
+        for &(warp, clock) in arrived {
+            joined[warp] = joined[warp].max(clock);
+        }
+        for &warp in waiting {
+            self.known[warp] = joined;
+        }
+    }
+
+    /// `bar.arrive`: the clock that a later waiter of the barrier is ordered after.
+    pub(crate) fn arrive(&mut self, warp: usize) -> u32 {
+        self.clocks[warp] += 1;
+        self.clocks[warp]
+    }
+
+    /// Notes a read of `bytes` at `address`; gives the first unordered earlier write and its address.
+    #[inline(always)]
+    pub(crate) fn read(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        thread: u32,
+        pc: usize,
+        strong: bool,
+    ) -> Option<(Touch, u32)> {
+        let warp = (thread >> 5) as usize;
+        let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
+        let known = &self.known[warp];
+        let first = (address >> self.granule_log2) as usize;
+        let last = ((address + bytes - 1) >> self.granule_log2) as usize;
+        for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
+            if cell.writer.conflicts(touch, known) {
+                return Some((cell.writer, ((first + index) << self.granule_log2) as u32));
+            }
+            if cell.reader.is_ordered(touch, known) {
+                cell.reader = touch;
+            } else if cell.second.is_ordered(touch, known) {
+                cell.second = touch;
+            }
+        }
+        None
+    }
+
+    /// Notes a write; gives the first unordered earlier access and its address.
+    #[inline(always)]
+    pub(crate) fn write(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        thread: u32,
+        pc: usize,
+        strong: bool,
+    ) -> Option<(Touch, u32)> {
+        let warp = (thread >> 5) as usize;
+        let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
+        let known = &self.known[warp];
+        let first = (address >> self.granule_log2) as usize;
+        let last = ((address + bytes - 1) >> self.granule_log2) as usize;
+        for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
+            for earlier in [cell.writer, cell.reader, cell.second] {
+                if earlier.conflicts(touch, known) {
+                    return Some((earlier, ((first + index) << self.granule_log2) as u32));
+                }
+            }
+            *cell = Cell { writer: touch, ..Cell::default() };
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shadow() -> SharedShadow {
+        SharedShadow::new(64, 2)
+    }
+
+    #[test]
+    fn write_then_read_by_another_thread_is_a_hazard_unless_a_barrier_is_between() {
+        let mut s = shadow();
+        assert_eq!(s.write(8, 4, 0, 5, false), None);
+        let (touch, address) = s.read(8, 4, 40, 6, false).unwrap();
+        assert_eq!((touch.thread(), touch.pc(), address), (0, 5, 8));
+        let mut s = shadow();
+        s.write(8, 4, 0, 5, false);
+        s.barrier(&[0, 1], &[]);
+        assert_eq!(s.read(8, 4, 40, 6, false), None);
+    }
+
+    #[test]
+    fn a_thread_never_races_with_itself() {
+        let mut s = shadow();
+        assert_eq!(s.write(0, 4, 7, 1, false), None);
+        assert_eq!(s.read(0, 4, 7, 2, false), None);
+        assert_eq!(s.write(0, 4, 7, 3, false), None);
+    }
+
+    #[test]
+    fn a_write_sees_any_of_several_readers() {
+        let mut s = shadow();
+        for thread in 0..4 {
+            assert_eq!(s.read(0, 4, thread, 1, false), None);
+        }
+        assert!(s.write(0, 4, 0, 2, false).is_some());
+        let mut s = shadow();
+        s.read(0, 4, 1, 1, false);
+        assert_eq!(s.write(0, 4, 1, 2, false), None);
+    }
+
+    #[test]
+    fn a_warp_barrier_orders_only_its_own_warp() {
+        let mut s = shadow();
+        s.write(0, 4, 0, 1, false);
+        s.warp_sync(0);
+        assert_eq!(s.read(0, 4, 5, 2, false), None);
+        assert!(s.read(0, 4, 40, 2, false).is_some());
+    }
+
+    #[test]
+    fn atomics_do_not_race_with_each_other_but_with_plain_accesses() {
+        let mut s = shadow();
+        assert_eq!(s.write(0, 4, 0, 1, true), None);
+        assert_eq!(s.write(0, 4, 33, 1, true), None);
+        assert!(s.read(0, 4, 0, 2, false).is_some());
+    }
+
+    #[test]
+    fn a_barrier_of_some_warps_orders_only_those() {
+        let mut s = shadow();
+        s.write(0, 4, 0, 1, false);
+        s.barrier(&[0, 1], &[]);
+        assert_eq!(s.read(0, 4, 32, 2, false), None);
+        assert!(s.read(0, 4, 64, 2, false).is_some());
+    }
+
+    #[test]
+    fn arriving_orders_the_past_of_the_arriving_warp_only() {
+        let mut s = shadow();
+        s.write(0, 4, 0, 1, false);
+        let clock = s.arrive(0);
+        s.write(4, 4, 0, 2, false);
+        s.barrier(&[1], &[(0, clock)]);
+        assert_eq!(s.read(0, 4, 32, 3, false), None);
+        assert!(s.read(4, 4, 32, 3, false).is_some());
+    }
+
+    #[test]
+    fn a_new_block_starts_without_a_past() {
+        let mut s = shadow();
+        s.write(0, 4, 0, 1, false);
+        s.start_block();
+        assert_eq!(s.write(0, 4, 100, 1, false), None);
+    }
+
+    #[test]
+    fn neighbouring_bytes_are_apart_in_byte_granules() {
+        let mut s = SharedShadow::new(16, 0);
+        assert_eq!(s.write(0, 1, 0, 1, false), None);
+        assert_eq!(s.write(1, 1, 1, 1, false), None);
+        assert_eq!(s.read(0, 4, 0, 2, false).unwrap().1, 1);
+    }
+}
