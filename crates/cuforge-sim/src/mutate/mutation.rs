@@ -1,5 +1,7 @@
 //! A mutant before it is made: the kind of change, the place, and the edits.
 
+use std::fmt;
+
 use super::operator::Operator;
 use crate::ptx::{Edit, EditError, Module, Name, Span};
 
@@ -16,6 +18,7 @@ use crate::ptx::{Edit, EditError, Module, Name, Span};
 /// let found = mutate::enumerate(&module, "k");
 /// let drop = found.iter().find(|m| m.operator() == Operator::DropBarrier).ok_or("none")?;
 /// assert_eq!((drop.line(), drop.description()), (4, "leave out `bar.sync 0;`"));
+/// assert_eq!(drop.to_string(), "k line 4: drop-barrier: leave out `bar.sync 0;`");
 /// assert_eq!(drop.apply(&module)?.to_string(), text.replace("bar.sync 0;", ""));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -87,6 +90,13 @@ impl Mutation {
             }
         }
         Ok(module.with_edits(&self.edits)?)
+    }
+}
+
+/// One line: where, what kind, and the change in words.
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} line {}: {}: {}", self.function, self.span.line, self.operator, self.description)
     }
 }
 
