@@ -1,1 +1,12 @@
-//! Benches live in `benches/`; this library holds what several of them share.
+//! What the benches share: figures with their spread, interleaved rounds, and the areas that `cargo xtask bench` runs.
+//!
+//! An area is a module here with a `run` function, and a line in [`AREAS`].
+#![forbid(unsafe_code)]
+
+mod area;
+mod figure;
+mod rounds;
+
+pub use area::{AREAS, Area, Measured, Settings};
+pub use figure::{Bar, Figure, Spread};
+pub use rounds::{compare, repeat};

@@ -1,22 +1,35 @@
-//! The compiler that the other crates use: requests in, module images out.
+//! The compiler that the other crates use: requests in, module images out, each made once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cuforge_core::{
-    CompileFailure, CompileFailureKind, CompileRequest, Digest, KernelCompiler, Language, ModuleImage,
-};
-use sha2::{Digest as _, Sha256};
+use cuforge_core::{CompileFailure, CompileRequest, KernelCompiler, Language, ModuleImage};
 
-use crate::engine::{Engine, Job, Limits, Output};
+use crate::artifact::Artifact;
+use crate::cache::CacheOptions;
+use crate::engine::{Engine, Limits, Output};
 use crate::error::CompileError;
+use crate::headers::{HeaderCheck, Headers};
+use crate::image::{self, Choice};
+use crate::job::{self, HeaderSource, Plan};
+use crate::linker::Linker;
 use crate::locate::SearchPaths;
 use crate::nvrtc::Nvrtc;
 use crate::options;
-use crate::policy::{self, Architecture};
 use crate::ptx_header::PtxHeader;
+use crate::record::Record;
+use crate::store::bundle::{Bundle, BundleReport, EntryInfo, Offline};
+use crate::store::disk::Disk;
+use crate::store::flight::Flights;
+use crate::store::memory::Memory;
+use crate::store::rejects::Rejects;
+use crate::store::stats::{CacheStats, Counters};
+use crate::store::sweep::Swept;
 
-/// Compiles CUDA C with an [`Engine`] and checks hand-written PTX.
+/// Compiles CUDA C with an [`Engine`], checks hand-written PTX, and keeps what it made.
+///
+/// A request is answered from memory, else from disk, else compiled; threads that ask for the same thing at the same
+/// time share one compilation. The cache never makes a request fail, and never answers it with what was made for another.
 ///
 /// ```no_run
 /// use cuforge_compile::{Compiler, SearchPaths};
@@ -32,13 +45,40 @@ use crate::ptx_header::PtxHeader;
 #[derive(Debug)]
 pub struct Compiler {
     engine: Arc<dyn Engine>,
-    /// Header folders that belong to the compiler.
+    /// Name and version of the engine as images carry it.
+    name: String,
+    /// Header folders that belong to the engine.
     include_dirs: Vec<PathBuf>,
     limits: Limits,
+    linker: Option<Linker>,
+    bundle: Option<Bundle>,
+    /// Whether header files are those that a bundle stands for.
+    vouched: bool,
+    headers: Headers,
+    memory: Memory,
+    disk: Option<Disk>,
+    rejects: Rejects,
+    counters: Arc<Counters>,
+    flights: Flights<Arc<CompileRequest>, Result<Arc<ModuleImage>, CompileError>>,
+}
+
+/// A request whose place in memory is known: asking again costs one lock and one comparison.
+///
+/// It belongs to the compiler that made it; another one takes it too, and merely finds nothing by it at first.
+///
+/// ```
+/// use cuforge_compile::PreparedRequest;
+/// fn is_shareable<T: Send + Sync + Clone>() {}
+/// is_shareable::<PreparedRequest>();
+/// ```
+#[derive(Clone, Debug)]
+pub struct PreparedRequest {
+    request: Arc<CompileRequest>,
+    hash: u64,
 }
 
 impl Compiler {
-    /// With the best NVRTC that a search finds, and the headers that belong to it.
+    /// With the best NVRTC that a search finds, the headers and the nvJitLink that belong to it, and the default cache.
     ///
     /// # Errors
     ///
@@ -47,15 +87,67 @@ impl Compiler {
         Ok(Self::with_nvrtc(Nvrtc::find(paths)?))
     }
 
-    /// With this NVRTC and the headers that belong to it.
+    /// With this NVRTC, the headers and the nvJitLink that belong to it, and the default cache.
     pub fn with_nvrtc(nvrtc: Nvrtc) -> Self {
         let include_dirs = nvrtc.include_dirs().to_vec();
-        Self::with_engine(Arc::new(nvrtc), include_dirs)
+        let linker = nvrtc.candidate().nvjitlink.clone().and_then(|path| match Linker::load(&path) {
+            Ok(linker) => Some(linker),
+            Err(error) => {
+                tracing::warn!(%error, "nvJitLink was found but cannot be used");
+                None
+            }
+        });
+        let compiler = Self::with_engine(Arc::new(nvrtc), include_dirs).with_cache(CacheOptions::default());
+        Self { linker, ..compiler }
     }
 
-    /// With any engine; `include_dirs` are searched for headers after those of a request.
+    /// With any engine and a cache in memory; `include_dirs` are searched for headers after those of a request.
     pub fn with_engine(engine: Arc<dyn Engine>, include_dirs: Vec<PathBuf>) -> Self {
-        Self { engine, include_dirs, limits: Limits::default() }
+        let identity = engine.identity();
+        let kind = if identity.kind == "nvrtc" { "NVRTC" } else { &identity.kind };
+        let name = format!("{kind} {}.{}", identity.version.0, identity.version.1);
+        let counters = Arc::new(Counters::default());
+        Self {
+            name,
+            engine,
+            include_dirs,
+            limits: Limits::default(),
+            linker: None,
+            bundle: None,
+            vouched: false,
+            headers: Headers::new(HeaderCheck::Once),
+            memory: Memory::new(0, Arc::clone(&counters)),
+            disk: None,
+            rejects: Rejects::new(None, Arc::clone(&counters)),
+            counters,
+            flights: Flights::new(),
+        }
+        .with_cache(CacheOptions::memory_only())
+    }
+
+    /// Without a compiler: only what the bundle holds can be had, header files included, whatever this machine has.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Bundle`] if the bundle was made by no compiler or by several: choose one with
+    /// [`Bundle::with_only`].
+    pub fn from_bundle(bundle: Bundle) -> Result<Self, CompileError> {
+        let engine: Arc<dyn Engine> = Arc::new(Offline::of(&bundle)?);
+        Ok(Self { vouched: true, ..Self::with_engine(engine, Vec::new()).with_bundle(bundle) })
+    }
+
+    /// With another cache; what was kept in memory is forgotten.
+    #[must_use]
+    pub fn with_cache(mut self, options: CacheOptions) -> Self {
+        let counters = &self.counters;
+        self.disk = options
+            .folder
+            .as_deref()
+            .map(|folder| Disk::new(folder, options.disk_bytes, options.locator, Arc::clone(counters)));
+        self.rejects = Rejects::new(self.disk.as_ref().map(Disk::root), Arc::clone(counters));
+        self.memory = Memory::new(options.memory_bytes, Arc::clone(counters));
+        self.headers = Headers::new(options.header_check);
+        self
     }
 
     /// With bounds on every compilation.
@@ -65,53 +157,261 @@ impl Compiler {
         self
     }
 
+    /// With this nvJitLink, or none.
+    #[must_use]
+    pub fn with_linker(mut self, linker: Option<Linker>) -> Self {
+        self.linker = linker;
+        self
+    }
+
+    /// With a bundle that is asked before anything is compiled.
+    #[must_use]
+    pub fn with_bundle(mut self, bundle: Bundle) -> Self {
+        self.bundle = Some(bundle);
+        self
+    }
+
     /// The engine.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
     }
 
-    /// As [`KernelCompiler::compile`], with this crate's own errors.
+    /// The linker, if there is one.
+    pub const fn linker(&self) -> Option<&Linker> {
+        self.linker.as_ref()
+    }
+
+    /// Header folders that belong to the engine.
+    pub fn include_dirs(&self) -> &[PathBuf] {
+        &self.include_dirs
+    }
+
+    /// Finds the place of a request in memory once, for requests that are asked again and again.
+    pub fn prepare(&self, request: &CompileRequest) -> PreparedRequest {
+        let hash = self.memory.hash(request);
+        let stored = self.memory.interned(hash, request);
+        PreparedRequest { request: stored.unwrap_or_else(|| Arc::new(request.clone())), hash }
+    }
+
+    /// The image of a prepared request. A hit in memory allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Compiler::image`].
+    pub fn prepared_image(&self, prepared: &PreparedRequest) -> Result<Arc<ModuleImage>, CompileError> {
+        match self.remembered(prepared.hash, &prepared.request) {
+            Some(image) => Ok(image),
+            None => self.missed(prepared.hash, &prepared.request),
+        }
+    }
+
+    /// As [`KernelCompiler::compile`], with this crate's own errors. A hit in memory allocates nothing.
     ///
     /// # Errors
     ///
     /// Any [`CompileError`].
     pub fn image(&self, request: &CompileRequest) -> Result<Arc<ModuleImage>, CompileError> {
-        let image = match request.language {
+        let hash = self.memory.hash(request);
+        match self.remembered(hash, request) {
+            Some(image) => Ok(image),
+            None => self.missed(hash, &Arc::new(request.clone())),
+        }
+    }
+
+    /// What the cache has done so far.
+    pub fn stats(&self) -> CacheStats {
+        self.counters.snapshot()
+    }
+
+    /// Bytes of images and requests in memory, about.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    /// The folder in which entries lie, if there is one.
+    pub fn cache_folder(&self) -> Option<&Path> {
+        self.disk.as_ref().map(Disk::root)
+    }
+
+    /// Forgets everything, in memory and on disk. Other processes that share the folder lose their entries too.
+    pub fn clear(&self) -> Swept {
+        self.memory.clear();
+        self.disk.as_ref().map(Disk::clear).unwrap_or_default()
+    }
+
+    /// Brings the folder within its bound and removes what dead writers left and what was damaged.
+    pub fn gc(&self) -> Swept {
+        self.disk.as_ref().map(Disk::gc).unwrap_or_default()
+    }
+
+    /// Writes the entries on disk that `choose` takes into one file, for [`Compiler::import`] or
+    /// [`Compiler::from_bundle`] elsewhere. Entries of other compilers that share the folder are offered too.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Bundle`] if there is no folder or the file cannot be written.
+    pub fn export(
+        &self,
+        file: &Path,
+        choose: &mut dyn FnMut(&EntryInfo) -> bool,
+    ) -> Result<BundleReport, CompileError> {
+        let disk = self.disk.as_ref().ok_or_else(|| no_folder(file))?;
+        crate::store::bundle::export(disk, &*self.engine, file, choose)
+    }
+
+    /// Copies the entries of a bundle into the folder.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Bundle`] if there is no folder. Entries that cannot be written are counted, no error.
+    pub fn import(&self, bundle: &Bundle) -> Result<BundleReport, CompileError> {
+        let disk = self.disk.as_ref().ok_or_else(|| no_folder(bundle.path()))?;
+        Ok(crate::store::bundle::import(disk, bundle))
+    }
+
+    fn remembered(&self, hash: u64, request: &CompileRequest) -> Option<Arc<ModuleImage>> {
+        let (image, made_with) = self.memory.get(hash, request)?;
+        if made_with.is_some() && self.headers.check() == HeaderCheck::EveryRequest {
+            let now = job::headers_now(request, &self.headers, &self.include_dirs);
+            if now != made_with {
+                return None;
+            }
+        }
+        Counters::one(&self.counters.memory_hits);
+        tracing::trace!(name = request.name, digest = %image.digest, "memory hit");
+        Some(image)
+    }
+
+    fn missed(&self, hash: u64, request: &Arc<CompileRequest>) -> Result<Arc<ModuleImage>, CompileError> {
+        let (result, ours) = self.flights.run(request, || {
+            // Another thread may have finished between our look and our start.
+            match self.remembered(hash, request) {
+                Some(image) => Ok(image),
+                None => self.made(hash, request),
+            }
+        });
+        if !ours {
+            Counters::one(&self.counters.shared_flights);
+        }
+        result
+    }
+
+    fn made(&self, hash: u64, request: &Arc<CompileRequest>) -> Result<Arc<ModuleImage>, CompileError> {
+        let span = tracing::debug_span!("compile", name = request.name, target = %request.target, compiler = self.name);
+        let _inside = span.enter();
+        let (image, headers, keep) = match request.language {
             Language::CudaC => self.cuda_c(request)?,
-            Language::Ptx => ptx(request)?,
+            Language::Ptx => (self.ptx(request)?, None, true),
             _ => return Err(CompileError::Request("only CUDA C and PTX can be compiled")),
         };
-        Ok(Arc::new(image))
-    }
-
-    fn cuda_c(&self, request: &CompileRequest) -> Result<ModuleImage, CompileError> {
-        let identity = self.engine.identity();
-        let architecture =
-            policy::architecture(&request.target, self.engine.supported_archs(), identity.version)?;
-        let dirs = mentions_include(request).then(|| self.include_dirs_for(request));
-        let (mut name, mut source) = (request.name.clone(), Arc::clone(&request.source));
-        if dirs.is_some() {
-            let (unplaced_name, unplaced_source) = options::unplaced(&name, &source);
-            (name, source) = (unplaced_name, unplaced_source.into());
+        tracing::debug!(decision = image.decision, digest = %image.digest, "image ready");
+        let image = Arc::new(image);
+        if keep {
+            self.memory.put(hash, request, &image, headers);
         }
-        let options =
-            options::effective(&architecture.name, &request.options, dirs.as_deref(), identity.version)?;
-        let job = Job {
-            name,
-            source,
-            options,
-            headers: request.options.headers.iter().map(|(n, t)| (n.clone(), t.as_str().into())).collect(),
-            name_expressions: request.options.name_expressions.clone(),
-        };
-        let output = self.engine.run(&job, &self.limits).map_err(|error| placed(request, error))?;
-        let compiler = format!("NVRTC {}.{}", identity.version.0, identity.version.1);
-        built_image(request, &architecture, output, compiler)
+        Ok(image)
     }
 
-    /// The folders of the request, then those of the compiler.
-    fn include_dirs_for(&self, request: &CompileRequest) -> Vec<PathBuf> {
-        let own = request.options.include_folders.iter().map(PathBuf::from);
-        own.chain(self.include_dirs.iter().cloned()).collect()
+    fn cuda_c(
+        &self,
+        request: &CompileRequest,
+    ) -> Result<(ModuleImage, Option<cuforge_core::Digest>, bool), CompileError> {
+        let source = match self.vouched {
+            true => HeaderSource::Vouched,
+            false => HeaderSource::Folders(&self.headers, &self.include_dirs),
+        };
+        let plan = job::plan(request, &*self.engine, source)?;
+        let artifact = match &plan.record {
+            Ok(record) => match self.stored(record) {
+                Some(artifact) => artifact,
+                None => {
+                    let artifact = self.compiled(request, &plan)?;
+                    if let Some(disk) = &self.disk {
+                        disk.put(record.bytes(), &artifact);
+                    }
+                    artifact
+                }
+            },
+            Err(why) => {
+                Counters::one(&self.counters.uncacheable);
+                tracing::debug!(why, "not cached");
+                self.compiled(request, &plan)?
+            }
+        };
+        let built = format!("{}: {}", plan.architecture.name, plan.architecture.reason);
+        let image = self.choose(request, &artifact, &built, &self.name)?;
+        Ok((image, plan.headers, plan.record.is_ok()))
+    }
+
+    /// From disk, else from the bundle.
+    fn stored(&self, record: &Record) -> Option<Artifact> {
+        let from_disk = self.disk.as_ref().and_then(|disk| disk.get(record.bytes()));
+        let found = from_disk.or_else(|| self.bundle.as_ref().and_then(|bundle| bundle.get(record.bytes())));
+        if found.is_some() {
+            Counters::one(&self.counters.disk_hits);
+            tracing::debug!("disk hit");
+        }
+        found
+    }
+
+    fn compiled(&self, request: &CompileRequest, plan: &Plan) -> Result<Artifact, CompileError> {
+        Counters::one(&self.counters.misses);
+        let start = std::time::Instant::now();
+        let result = self.engine.run(&plan.job, &self.limits);
+        let counter = if result.is_ok() { &self.counters.compiled } else { &self.counters.failed };
+        Counters::one(counter);
+        tracing::debug!(ok = result.is_ok(), elapsed_us = start.elapsed().as_micros(), "compiled");
+        artifact(result.map_err(|error| options::placed(&request.name, error))?)
+    }
+
+    /// Hand-written PTX: the head is checked before any driver sees it, and the text is left alone where it fits.
+    fn ptx(&self, request: &CompileRequest) -> Result<ModuleImage, CompileError> {
+        let options = &request.options;
+        let unused = [&options.defines.len(), &options.headers.len(), &options.name_expressions.len()];
+        if unused.iter().any(|len| **len != 0) || !options.raw.is_empty() {
+            return Err(CompileError::Request(
+                "PTX takes no defines, headers, name expressions or raw options",
+            ));
+        }
+        let header = PtxHeader::parse(&request.source)?;
+        if let Some(why) = header.unfit(request.target.capability) {
+            let reason = format!("target {} does not run on {}: {why}", header.target(), request.target);
+            return Err(CompileError::Ptx { line: header.target_line, reason });
+        }
+        let built = format!("{} as written", header.target());
+        let artifact = Artifact {
+            ptx: Some(Arc::clone(&request.source)),
+            entry_points: header.entry_points,
+            ..Artifact::default()
+        };
+        self.choose(request, &artifact, &built, "hand-written PTX")
+    }
+
+    fn choose(
+        &self,
+        request: &CompileRequest,
+        artifact: &Artifact,
+        built: &str,
+        compiler: &str,
+    ) -> Result<ModuleImage, CompileError> {
+        let link = |ptx: &str, architecture: &str| self.linked(&request.name, ptx, architecture);
+        let link: image::Link<'_> = if self.linker.is_some() { Some(&link) } else { None };
+        image::choose(Choice { request, artifact, built, compiler, rejects: &self.rejects, link })
+    }
+
+    fn linked(&self, name: &str, ptx: &str, architecture: &str) -> Result<Artifact, CompileError> {
+        let Some(linker) = &self.linker else { return Err(CompileError::Request("there is no linker")) };
+        let record = Record::of_link(linker.identity(), architecture, ptx);
+        if let Some(found) = self.stored(&record) {
+            return Ok(found);
+        }
+        let (cubin, log) = linker.link(name, ptx, architecture)?;
+        Counters::one(&self.counters.linked);
+        let artifact = Artifact { cubin: Some(cubin.into()), log, ..Artifact::default() };
+        if let Some(disk) = &self.disk {
+            disk.put(record.bytes(), &artifact);
+        }
+        Ok(artifact)
     }
 }
 
@@ -122,118 +422,25 @@ impl KernelCompiler for Compiler {
 
     fn reject(&self, image: &ModuleImage, why: &str) {
         tracing::warn!(digest = %image.digest, target = %image.target, why, "image rejected by a driver");
+        self.rejects.add(image.digest, &image.target, why);
+        self.memory.forget(image.digest);
     }
 }
 
-/// Whether any text of the request could hold an include directive; a word in a comment counts as one.
-fn mentions_include(request: &CompileRequest) -> bool {
-    let headers = request.options.headers.iter().map(|(_, text)| text.as_str());
-    let mut texts = headers.chain([&*request.source]);
-    // A line splice may stand inside the word.
-    texts.any(|text| text.contains("include") || text.contains("\\\n") || text.contains("\\\r\n"))
-}
-
-/// The failure with the name that the user knows.
-fn placed(request: &CompileRequest, error: CompileError) -> CompileError {
-    match error {
-        CompileError::Source { log, .. } => {
-            CompileError::Source { name: request.name.clone(), log: options::placed_log(&log) }
-        }
-        CompileError::Call { call, code, text, log } => {
-            CompileError::Call { call, code, text, log: options::placed_log(&log) }
-        }
-        other => other,
-    }
-}
-
-fn built_image(
-    request: &CompileRequest,
-    architecture: &Architecture,
-    output: Output,
-    compiler: String,
-) -> Result<ModuleImage, CompileError> {
+fn artifact(output: Output) -> Result<Artifact, CompileError> {
     let entry_points = match &output.ptx {
         Some(ptx) => PtxHeader::parse(ptx)?.entry_points,
         None => Vec::new(),
     };
-    let form = if architecture.real && output.cubin.is_some() { "cubin with PTX kept" } else { "PTX" };
-    let names = request.options.name_expressions.iter().cloned();
-    let digest = digest(output.cubin.as_deref(), output.ptx.as_deref());
-    Ok(ModuleImage {
+    Ok(Artifact {
         cubin: output.cubin.map(Into::into),
         ptx: output.ptx.map(Into::into),
         entry_points,
-        lowered_names: names.zip(output.lowered).collect(),
-        target: request.target,
-        decision: format!("{form} for {}: {}", architecture.name, architecture.reason),
-        compiler,
+        lowered: output.lowered,
         log: options::placed_log(&output.log),
-        digest,
     })
 }
 
-/// Checks hand-written PTX against the target; the text itself is left as it is.
-fn ptx(request: &CompileRequest) -> Result<ModuleImage, CompileError> {
-    let options = &request.options;
-    let text_options =
-        [options.defines.len(), options.headers.len(), options.name_expressions.len(), options.raw.len()];
-    if text_options.iter().any(|&len| len != 0) {
-        return Err(CompileError::Request("PTX takes no defines, headers, name expressions or raw options"));
-    }
-    let header = PtxHeader::parse(&request.source)?;
-    if let Some(why) = header.unfit(request.target.capability) {
-        let reason = format!("target {} does not run on {}: {why}", header.target(), request.target);
-        return Err(CompileError::Ptx { line: header.target_line, reason });
-    }
-    let newest = request.target.driver.map(|driver| (driver, policy::newest_ptx_for(driver)));
-    if let Some((driver, newest)) = newest
-        && newest.is_none_or(|newest| header.version > newest)
-    {
-        let reason = format!("version {} is newer than a CUDA {driver} driver loads", header.version);
-        return Err(CompileError::Ptx { line: header.version_line, reason });
-    }
-    Ok(ModuleImage {
-        cubin: None,
-        ptx: Some(Arc::clone(&request.source)),
-        entry_points: header.entry_points,
-        lowered_names: Vec::new(),
-        target: request.target,
-        decision: format!("hand-written PTX {} for sm_{}, left as it is", header.version, header.sm),
-        compiler: "hand-written PTX".to_owned(),
-        log: String::new(),
-        digest: digest(None, Some(&request.source)),
-    })
-}
-
-fn digest(cubin: Option<&[u8]>, ptx: Option<&str>) -> Digest {
-    let mut hasher = Sha256::new();
-    for part in [cubin.unwrap_or_default(), ptx.unwrap_or_default().as_bytes()] {
-        hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
-        hasher.update(part);
-    }
-    Digest(hasher.finalize().into())
-}
-
-impl From<CompileError> for CompileFailure {
-    fn from(error: CompileError) -> Self {
-        let kind = match &error {
-            CompileError::Source { .. } | CompileError::Ptx { .. } => CompileFailureKind::Source,
-            CompileError::Target { .. } => CompileFailureKind::Target,
-            CompileError::NvrtcNotFound { .. }
-            | CompileError::NvrtcUnusable { .. }
-            | CompileError::PatchConflict { .. }
-            | CompileError::LinkerUnusable { .. } => CompileFailureKind::Unavailable,
-            CompileError::TimedOut { .. } | CompileError::Cancelled => CompileFailureKind::Cancelled,
-            CompileError::Call { .. } | CompileError::Helper { .. } => CompileFailureKind::Internal,
-            _ => CompileFailureKind::Request,
-        };
-        let message = match &error {
-            CompileError::Source { name, .. } => format!("compilation of {name} failed"),
-            CompileError::InvalidOption { .. } => "option refused by the compiler".to_owned(),
-            CompileError::Call { call, code, text, .. } => format!("{call} answered {code} ({text})"),
-            other => other.to_string(),
-        };
-        let log = error.log().unwrap_or_default().to_owned();
-        Self::new(kind, message).with_log(log)
-    }
+fn no_folder(file: &Path) -> CompileError {
+    CompileError::Bundle { path: file.to_path_buf(), reason: "this compiler has no cache folder".to_owned() }
 }

@@ -117,13 +117,21 @@ pub enum CompileError {
         /// What is wrong.
         reason: String,
     },
-    /// The image has no such entry point.
-    #[error("no entry point {wanted:?}; there are: {}", found.join(", "))]
-    EntryMissing {
-        /// The entry point that was asked for.
-        wanted: String,
-        /// Those that the image has.
-        found: Vec<String>,
+    /// There is code, but no form of it that this driver would load: every form that was tried, and what was wrong.
+    #[error("nothing that the driver would load for {target}: {}", tried.join("; "))]
+    Unloadable {
+        /// The target.
+        target: String,
+        /// Each form and its reason, in the order of preference.
+        tried: Vec<String>,
+    },
+    /// A bundle of compiled kernels cannot be read or written.
+    #[error("bundle {}: {reason}", path.display())]
+    Bundle {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
     },
     /// The compilation ran past its time limit.
     #[error("compilation took longer than its limit of {} ms", limit.as_millis())]
@@ -157,7 +165,6 @@ impl CompileError {
                 | Self::OptionRefused { .. }
                 | Self::NulByte { .. }
                 | Self::Ptx { .. }
-                | Self::EntryMissing { .. }
                 | Self::Request(_)
         )
     }

@@ -1,9 +1,10 @@
-//! The foreign calls of this crate: NVRTC, opened by absolute path, integer result codes, no statics.
+//! The foreign calls of this crate: NVRTC and nvJitLink, opened by absolute path, integer result codes, no statics.
 //!
 //! Nothing outside this folder is unsafe. A library stays loaded until the process ends: NVRTC keeps thread-local and
 //! global state that does not survive an unload.
 #![allow(unsafe_code)]
 
+pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 
 use std::fmt;
@@ -16,12 +17,15 @@ pub(crate) enum OpenError {
     Open { path: PathBuf, source: libloading::Error },
     /// The library lacks a function that every supported version has.
     Symbol { path: PathBuf, name: &'static str },
+    /// The library answered a first query with this code.
+    Query { path: PathBuf, call: &'static str, code: i32 },
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Query { path, call, code } => write!(f, "{}: {call} answered {code}", path.display()),
             Self::Symbol { path, name } => write!(f, "{} has no function {name}", path.display()),
         }
     }

@@ -106,6 +106,19 @@ pub(crate) fn placed_log(log: &str) -> String {
     log.replace(NOWHERE, "")
 }
 
+/// The failure with the name that the user knows.
+pub(crate) fn placed(name: &str, error: CompileError) -> CompileError {
+    match error {
+        CompileError::Source { log, .. } => {
+            CompileError::Source { name: name.to_owned(), log: placed_log(&log) }
+        }
+        CompileError::Call { call, code, text, log } => {
+            CompileError::Call { call, code, text, log: placed_log(&log) }
+        }
+        other => other,
+    }
+}
+
 fn check_define(name: &str) -> Result<(), CompileError> {
     // A parameter list is part of a name: `F(x)`.
     let end = name.find('(').unwrap_or(name.len());

@@ -1,8 +1,9 @@
 //! The real NVRTC libraries of `target/cuda`, which `cargo xtask test` fetches; no GPU needed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test panics to fail")]
 
 use std::path::PathBuf;
 
-use cuforge_compile::{CompileError, Compiler, Nvrtc, SearchPaths};
+use cuforge_compile::{CacheOptions, CompileError, Compiler, Nvrtc, SearchPaths};
 use cuforge_core::{
     CompileFailureKind, CompileOptions, CompileRequest, ComputeCapability, KernelCompiler, Target,
 };
@@ -18,6 +19,11 @@ fn nvrtc(version: &str) -> Nvrtc {
     Nvrtc::find(&SearchPaths::only([root(version)])).unwrap()
 }
 
+/// Memory only: a test neither reads nor fills the cache of whoever runs it.
+fn compiler(version: &str) -> Compiler {
+    Compiler::with_nvrtc(nvrtc(version)).with_cache(CacheOptions::memory_only())
+}
+
 fn target(sm: u16) -> Target {
     Target::new(ComputeCapability::from_sm(sm))
 }
@@ -31,7 +37,7 @@ fn every_version_compiles_side_by_side_to_cubin_and_ptx() {
     for (version, number) in VERSIONS {
         let nvrtc = nvrtc(version);
         assert_eq!(nvrtc.version(), number);
-        let compiler = Compiler::with_nvrtc(nvrtc);
+        let compiler = Compiler::with_nvrtc(nvrtc).with_cache(CacheOptions::memory_only());
         let image = compiler.compile(&CompileRequest::cuda_c("saxpy.cu", SAXPY, target(90))).unwrap();
         assert_eq!(image.entry_points, ["saxpy"]);
         assert!(image.cubin.as_deref().unwrap().starts_with(b"\x7fELF"), "{version}");
@@ -44,7 +50,7 @@ fn every_version_compiles_side_by_side_to_cubin_and_ptx() {
 #[ignore = "needs NVRTC"]
 fn an_error_carries_the_whole_log_with_the_users_file_and_line() {
     for (version, _) in VERSIONS {
-        let compiler = Compiler::with_nvrtc(nvrtc(version));
+        let compiler = compiler(version);
         let source = "\n\nextern \"C\" __global__ void k() { int x = nothing_here; }";
         let failure =
             compiler.compile(&CompileRequest::cuda_c("my/kernel.cu", source, target(90))).unwrap_err();
@@ -57,7 +63,7 @@ fn an_error_carries_the_whole_log_with_the_users_file_and_line() {
 #[ignore = "needs NVRTC"]
 fn a_source_with_headers_keeps_its_name_in_messages_and_line_info() {
     for (version, _) in VERSIONS {
-        let compiler = Compiler::with_nvrtc(nvrtc(version));
+        let compiler = compiler(version);
         let request = |source: &str| CompileRequest::cuda_c("my/kernel.cu", source, target(90));
         let broken = request("#include <cuda_fp16.h>\n\n__global__ void k() { int x = nothing_here; }");
         let failure = compiler.compile(&broken).unwrap_err();
@@ -81,7 +87,7 @@ fn headers_in_the_working_folder_or_beside_the_name_are_not_seen() {
     let name = dir.join("k.cu");
     let source = "#include \"beside.h\"\nextern \"C\" __global__ void k(int *x) { *x = BESIDE; }";
     for (version, _) in VERSIONS {
-        let compiler = Compiler::with_nvrtc(nvrtc(version));
+        let compiler = compiler(version);
         let request = CompileRequest::cuda_c(name.to_str().unwrap(), source, target(80));
         let failure = compiler.compile(&request).unwrap_err();
         assert!(failure.log.contains("beside.h"), "{version}: {failure}");
@@ -101,7 +107,7 @@ fn the_headers_of_every_layout_compile_out_of_the_box() {
     let headers =
         ["mma.h", "cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h", "cuda/std/array", "cuda/barrier"];
     for (version, _) in VERSIONS {
-        let compiler = Compiler::with_nvrtc(nvrtc(version));
+        let compiler = compiler(version);
         for header in headers {
             let source = format!("#include <{header}>\nextern \"C\" __global__ void k() {{}}");
             let image = compiler.image(&CompileRequest::cuda_c("k.cu", source, target(80)));
@@ -120,7 +126,7 @@ fn defines_and_lowered_names_reach_the_image() {
         ..CompileOptions::default()
     };
     for (version, _) in VERSIONS {
-        let compiler = Compiler::with_nvrtc(nvrtc(version));
+        let compiler = compiler(version);
         let request = CompileRequest::cuda_c("k.cu", source, target(80)).with_options(options.clone());
         let image = compiler.compile(&request).unwrap();
         assert_eq!(image.lowered_names.len(), 2);
@@ -138,7 +144,7 @@ fn defines_and_lowered_names_reach_the_image() {
 #[test]
 #[ignore = "needs NVRTC"]
 fn bad_options_and_zero_bytes_are_named() {
-    let compiler = Compiler::with_nvrtc(nvrtc("13.5.37"));
+    let compiler = compiler("13.5.37");
     let raw = CompileOptions { raw: vec!["--no-such-thing".into()], ..CompileOptions::default() };
     let error =
         compiler.image(&CompileRequest::cuda_c("k.cu", SAXPY, target(90)).with_options(raw)).unwrap_err();

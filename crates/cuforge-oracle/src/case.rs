@@ -16,6 +16,14 @@ use crate::number::Scalar;
 use crate::reference::{AnyReference, Reference};
 
 /// PTX that ships with a CUDA C kernel, for machines without a compiler: made for one schedule.
+///
+/// ```
+/// use cuforge_oracle::corpus::{self, Form, Shape};
+/// let gemm = corpus::find("gemm").ok_or("no gemm")?;
+/// let case = gemm.case(Form::CudaC, &Shape::new(&[8, 8, 8]), &gemm.default_schedule())?;
+/// assert!(case.shipped().is_some_and(|shipped| &shipped.schedule == case.schedule()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ShippedPtx {
     /// The same kernel as PTX, with its block declared.
@@ -225,6 +233,14 @@ impl Case {
 }
 
 /// Builds a [`Case`]; see [`Case::builder`].
+///
+/// ```
+/// use cuforge_oracle::corpus::{self, Form, Shape};
+/// let softmax = corpus::find("softmax").ok_or("no softmax")?;
+/// let case = softmax.case(Form::CudaC, &Shape::new(&[4, 100]), &softmax.default_schedule())?;
+/// assert_eq!(case.shape(), "4x100");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct CaseBuilder {
@@ -359,13 +375,18 @@ impl CaseBuilder {
     /// # Errors
     /// [`OracleError::DoubleName`], [`OracleError::NoOutput`], [`OracleError::Fill`], [`OracleError::TooLarge`],
     /// [`OracleError::ElementMismatch`], [`OracleError::UniformSize`], [`OracleError::Parameters`] (a missing or extra
-    /// buffer, bytes of uniform and scalars that are not what the kernel takes).
+    /// buffer, bytes of uniform and scalars that are not what the kernel takes), [`OracleError::ReducedDiffers`].
     pub fn build(self) -> Result<Case, OracleError> {
         let Self { interface, mut case } = self;
         check_names(&interface)?;
         check_buffers(&interface)?;
         case.by_value = by_value(&interface, &case.kernel)?;
         check_parameters(&interface, &case)?;
+        if let Some(reduced) = &case.reduced
+            && (reduced.kernel != case.kernel || reduced.schedule != case.schedule)
+        {
+            return Err(OracleError::ReducedDiffers { case: interface.case });
+        }
         case.interface = Arc::new(interface);
         Ok(case)
     }

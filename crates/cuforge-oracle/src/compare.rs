@@ -6,6 +6,12 @@ use crate::format::Format;
 use crate::number::{Number, decode};
 
 /// What an output should hold.
+///
+/// ```
+/// use cuforge_oracle::Expected;
+/// let thirds = Expected::Bounded { values: vec![1.0 / 3.0], bounds: vec![1e-8] };
+/// assert_ne!(thirds, Expected::Exact(vec![0; 4]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// Floats, each with the bound on its absolute error.
@@ -20,6 +26,12 @@ pub enum Expected {
 }
 
 /// What a case says of special values. The default allows no NaN and does not tell the zeros apart.
+///
+/// ```
+/// use cuforge_oracle::Policy;
+/// let policy = Policy { nan_allowed: true, ..Policy::default() };
+/// assert!(!policy.zero_signs);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Whether the reference may be NaN; the device must then be NaN exactly there. A NaN anywhere else is always a
@@ -30,6 +42,11 @@ pub struct Policy {
 }
 
 /// What became of one element.
+///
+/// ```
+/// use cuforge_oracle::Outcome;
+/// assert_eq!(Outcome::Unwritten.describe(), "never written");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Within its bound, or equal to the bit.
@@ -65,6 +82,14 @@ impl Outcome {
 }
 
 /// One judged element.
+///
+/// ```
+/// use cuforge_core::Element;
+/// use cuforge_oracle::{Expected, Policy, compare};
+/// let expected = Expected::Bounded { values: vec![1.0], bounds: vec![0.5] };
+/// let judged = compare(Element::F32, &1.25f32.to_le_bytes(), &expected, None, &Policy::default()).worst;
+/// assert_eq!(judged.map(|j| (j.index, j.ratio())), Some((0, 0.5)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// Its index in the buffer.
@@ -97,6 +122,13 @@ impl Judged {
 }
 
 /// The comparison of one buffer.
+///
+/// ```
+/// use cuforge_core::Element;
+/// use cuforge_oracle::{Expected, Policy, compare};
+/// let found = compare(Element::U32, &[1, 0, 0, 0], &Expected::Exact(vec![2, 0, 0, 0]), None, &Policy::default());
+/// assert!(!found.agrees() && found.worst_ratio().is_infinite());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Elements compared.

@@ -98,6 +98,12 @@ pub enum OracleError {
         /// Its length.
         elements: u64,
     },
+    /// The reduced case is of another kernel or schedule.
+    #[error("case `{case}` was given a reduced case of another kernel or schedule")]
+    ReducedDiffers {
+        /// The case.
+        case: String,
+    },
     /// The reference used a buffer against its role or type.
     #[error("reference of case `{case}`: buffer `{buffer}` {reason}")]
     ReferenceUse {

@@ -74,6 +74,13 @@ pub enum Fill {
 }
 
 /// A user's own generator, see [`Fill::with`].
+///
+/// ```
+/// use cuforge_core::Element;
+/// use cuforge_oracle::{Fill, Random};
+/// let alternating = Fill::with(|_, index| if index % 2 == 0 { 1.0 } else { -1.0 });
+/// assert_eq!(alternating.generate(&mut Random::new(0), Element::I8, 3), Ok(vec![1, 255, 1]));
+/// ```
 #[derive(Clone)]
 pub struct Custom(Arc<Generate>);
 

@@ -11,6 +11,11 @@ use crate::number::Scalar;
 use crate::random::Random;
 
 /// What a kernel does with a buffer.
+///
+/// ```
+/// use cuforge_oracle::Role;
+/// assert_ne!(Role::Output, Role::InOut);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Reads it.
@@ -22,6 +27,14 @@ pub enum Role {
 }
 
 /// One buffer of a case.
+///
+/// ```
+/// use cuforge_oracle::corpus::{self, Form, Shape};
+/// let affine = corpus::find("affine").ok_or("no affine")?;
+/// let case = affine.case(Form::CudaC, &Shape::new(&[1000]), &affine.default_schedule())?;
+/// assert_eq!((case.buffers()[0].name.as_ref(), case.buffers()[0].size_bytes()), ("input", 4000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Buffer {
     /// Its name, by which references and reports know it.

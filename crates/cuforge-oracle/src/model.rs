@@ -3,6 +3,11 @@
 use crate::format::{Format, power_of_two};
 
 /// A function whose device version may differ from the correctly rounded result.
+///
+/// ```
+/// use cuforge_oracle::Function;
+/// assert_eq!(Function::Rsqrt.name(), "rsqrt");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each variant is its own name")]
 pub enum Function {
@@ -55,6 +60,12 @@ impl Function {
 ///
 /// Units in the last place are those of the result. A rounding of half a unit is always added: the sources state
 /// the distance to the correctly rounded result, not to the true one.
+///
+/// ```
+/// use cuforge_oracle::{ErrorModel, Function, Limit};
+/// let limit = ErrorModel::fast_f32().limit(Function::Exp).limit;
+/// assert_eq!(limit, Limit::UlpsByArgument { base: 2.0, slope: 1.173 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// Correctly rounded.
@@ -79,7 +90,8 @@ pub enum Limit {
     },
     /// An absolute error for arguments of magnitude up to pi; nothing is stated beyond.
     AbsoluteWithinPi(f64),
-    /// Units in the last place for divisors of magnitude `2^-126` to `2^126`; nothing is stated beyond.
+    /// Units in the last place for divisors of magnitude `2^-126` to `2^126`; above, the result may be zero instead;
+    /// below, nothing is stated.
     UlpsForModerateDivisor(f64),
     /// No bound is published: a result that depends on it cannot be judged.
     Unstated,
@@ -104,10 +116,9 @@ impl Limit {
                 near.max(far)
             }
             Self::AbsoluteWithinPi(absolute) if largest <= std::f64::consts::PI => absolute,
-            Self::UlpsForModerateDivisor(ulps)
-                if smallest >= power_of_two(-126) && largest <= power_of_two(126) =>
-            {
-                ulps * format.ulp(result)
+            Self::UlpsForModerateDivisor(ulps) if smallest >= power_of_two(-126) => {
+                let replaced = if largest > power_of_two(126) { result } else { 0.0 };
+                replaced.max(ulps * format.ulp(result))
             }
             Self::AbsoluteWithinPi(_) | Self::UlpsForModerateDivisor(_) | Self::Unstated => f64::INFINITY,
         }
@@ -115,6 +126,11 @@ impl Limit {
 }
 
 /// A [`Limit`] and where it is stated.
+///
+/// ```
+/// use cuforge_oracle::{ErrorModel, Function};
+/// assert!(ErrorModel::ieee_f32().limit(Function::Exp).source.contains("Programming Guide"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StatedLimit {
     /// The limit.
@@ -282,10 +298,9 @@ mod tests {
     fn a_limit_outside_its_stated_range_is_infinite() {
         let f = Format::F32;
         assert_eq!(Limit::AbsoluteWithinPi(1e-6).distance(0.0, 4.0, 1.0, f), f64::INFINITY);
-        assert_eq!(
-            Limit::UlpsForModerateDivisor(2.0).distance(1.0, power_of_two(127), 1.0, f),
-            f64::INFINITY
-        );
+        let divide = Limit::UlpsForModerateDivisor(2.0);
+        assert_eq!(divide.distance(power_of_two(-127), 1.0, 1.0, f), f64::INFINITY);
+        assert_eq!(divide.distance(1.0, power_of_two(127), 3.0, f), 3.0, "the result may be zero");
         assert_eq!(Limit::Unstated.distance(1.0, 1.0, 1.0, f), f64::INFINITY);
     }
 

@@ -74,6 +74,11 @@ macro_rules! scalar_from {
 scalar_from!(i32 => I32, u32 => U32, i64 => I64, u64 => U64, f32 => F32, f64 => F64);
 
 /// One element as a host number, exact for every element type.
+///
+/// ```
+/// use cuforge_oracle::Number;
+/// assert_eq!((Number::Float(0.1).to_string(), Number::Integer(-3).to_string()), ("0.1".into(), "-3".into()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An element of a floating-point type.

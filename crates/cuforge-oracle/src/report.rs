@@ -1,4 +1,4 @@
-//! Reports of many verifications for people and machines: a text table, JSON and JUnit XML.
+//! Reports of many verifications for people and machines: a text table, JSON and `JUnit` XML.
 
 mod json;
 mod junit;

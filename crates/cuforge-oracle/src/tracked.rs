@@ -13,6 +13,13 @@ use crate::real::{Real, Summation, order};
 
 /// A comparison in a reference that the error bounds could not decide: the case asks something that a correct kernel
 /// may answer either way.
+///
+/// ```
+/// use cuforge_oracle::{ErrorModel, Real, Tracker};
+/// let tracker = Tracker::new(ErrorModel::ieee_f32());
+/// tracker.within(1.0, 0.5).is_less(tracker.exact(1.25));
+/// assert_eq!(tracker.undecided().map(|u| (u.left, u.right)), Some((1.0, 1.25)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Undecided {
     /// The left value.

@@ -7,6 +7,12 @@ use cuforge_core::Element;
 use crate::compare::{Comparison, Judged};
 
 /// What a verification found.
+///
+/// ```
+/// use cuforge_oracle::Verdict;
+/// assert!(Verdict::Vacuous.is_failure());
+/// assert_eq!(Verdict::NotRun("no compiler".into()).to_string(), "not-run: no compiler");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Every element of every output lies within its bound, and the case has shown that it can fail.
@@ -94,6 +100,11 @@ pub struct MutantReport {
 }
 
 /// What became of a mutant.
+///
+/// ```
+/// use cuforge_oracle::Fate;
+/// assert!(Fate::Faults.is_killed() && !Fate::Stillborn.is_killed());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Its outputs differ beyond their bounds.
@@ -115,6 +126,13 @@ impl Fate {
 }
 
 /// Whether a case can fail: the mutants it was shown.
+///
+/// ```
+/// use cuforge_oracle::{Discrimination, Fate, MutantReport};
+/// let mutant = MutantReport { operator: "drop-store".into(), description: "line 9".into(), fate: Fate::Differs };
+/// let found = Discrimination { ptx: vec![mutant], ..Discrimination::default() };
+/// assert_eq!(found.kill_score(), (1, 1));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discrimination {
     /// Changes of the outputs: zeroed, dropped tail and the like.
@@ -137,6 +155,12 @@ impl Discrimination {
 }
 
 /// Times of the verified runs.
+///
+/// ```
+/// use cuforge_oracle::Timing;
+/// let timing = Timing { samples_ns: vec![30, 10, 20], device_clock: false };
+/// assert_eq!((timing.median_ns(), timing.p95_ns()), (Some(20), Some(30)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// Nanoseconds of each timed run, in order.

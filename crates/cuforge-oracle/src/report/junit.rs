@@ -1,11 +1,11 @@
-//! The JUnit XML form: one test case a report.
+//! The `JUnit` XML form: one test case a report.
 
 use std::fmt::Write as _;
 
 use super::table::details;
 use crate::verdict::{Report, Verdict};
 
-/// All reports as one JUnit XML document, a test suite of the given name.
+/// All reports as one `JUnit` XML document, a test suite of the given name.
 ///
 /// Failed and vacuous cases are failures, device faults are errors, unsupported and not run ones are skipped, with
 /// their reason. Times are the median in seconds.

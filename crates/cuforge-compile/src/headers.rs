@@ -1,0 +1,293 @@
+//! Which header files a source can read, by content: the closure of its includes over the folders it is given.
+//!
+//! NVRTC writes no dependency file, so the closure is found by reading the texts. It is an over-approximation: includes
+//! behind conditions count, and of one name every file that any folder offers counts, not only the first. So a file that
+//! appears in front of another changes the closure, whichever of them NVRTC would take.
+
+pub(crate) mod scan;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use cuforge_core::Digest;
+use parking_lot::RwLock;
+use sha2::{Digest as _, Sha256};
+
+use crate::bytes::Writer;
+use scan::{Include, Scan};
+
+/// More files than this are not tracked; CUDA's whole header tree has 2,400.
+const FILE_LIMIT: usize = 20_000;
+
+/// How often header files are looked at again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderCheck {
+    /// Once for each [`Compiler`](crate::Compiler): a file that changes later is not seen until another one is made. A
+    /// hit in memory then costs no file access.
+    #[default]
+    Once,
+    /// At every request: size, time, inode and device of every file of the closure, and every name that was looked for
+    /// and not found (2 ms for `cuda/barrier`). What differs is read again.
+    EveryRequest,
+}
+
+/// What is known of header files so far. Shared by all threads of a compiler.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    check: HeaderCheck,
+    known: RwLock<HashMap<PathBuf, Option<Arc<Facts>>>>,
+}
+
+/// One header file.
+#[derive(Debug)]
+struct Facts {
+    stamp: Stamp,
+    digest: [u8; 32],
+    scan: Scan,
+}
+
+/// What tells a changed file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+    device: u64,
+    changed: i128,
+}
+
+/// The header files of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Closure {
+    /// Folders and files with their digests, encoded for the key record.
+    pub(crate) record: Vec<u8>,
+    /// Why no key can hold this request, if so.
+    pub(crate) uncacheable: Option<&'static str>,
+    /// Files in it.
+    pub(crate) files: usize,
+}
+
+impl Closure {
+    /// Digest of the record, to tell in memory whether anything changed.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest(Sha256::digest(&self.record).into())
+    }
+}
+
+impl Headers {
+    pub(crate) fn new(check: HeaderCheck) -> Self {
+        Self { check, known: RwLock::new(HashMap::new()) }
+    }
+
+    pub(crate) const fn check(&self) -> HeaderCheck {
+        self.check
+    }
+
+    /// The closure of these texts over these folders. The texts lie in no folder.
+    pub(crate) fn closure<'a>(&self, texts: impl Iterator<Item = &'a str>, folders: &[PathBuf]) -> Closure {
+        let mut walk =
+            Walk { headers: self, folders, files: BTreeMap::new(), seen: HashSet::new(), odd: None };
+        let mut waiting = Vec::new();
+        for text in texts {
+            let scan = scan::scan(text.as_bytes());
+            walk.enter(&scan, None, &mut waiting);
+        }
+        while let Some(path) = waiting.pop() {
+            if walk.files.contains_key(&path) {
+                continue;
+            }
+            let Some(facts) = self.facts(&path) else { continue };
+            walk.files.insert(path.clone(), facts.digest);
+            if walk.files.len() > FILE_LIMIT {
+                walk.odd = Some("it can read too many header files");
+                break;
+            }
+            walk.enter(&facts.scan, path.parent(), &mut waiting);
+        }
+        walk.finish()
+    }
+
+    /// The file's facts, or `None` if there is no such file.
+    fn facts(&self, path: &Path) -> Option<Arc<Facts>> {
+        let known = self.known.read().get(path).cloned();
+        if self.check == HeaderCheck::Once
+            && let Some(known) = known
+        {
+            return known;
+        }
+        let stamp = fs::metadata(path).ok().filter(Metadata::is_file).map(|meta| Stamp::of(&meta));
+        let facts = match (stamp, known.flatten()) {
+            (None, _) => None,
+            (Some(stamp), Some(known)) if known.stamp == stamp => return Some(known),
+            // A file that cannot be read is none to the compiler either.
+            (Some(stamp), _) => fs::read(path).ok().map(|text| {
+                Arc::new(Facts { stamp, digest: Sha256::digest(&text).into(), scan: scan::scan(&text) })
+            }),
+        };
+        self.known.write().insert(path.to_path_buf(), facts.clone());
+        facts
+    }
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Self {
+        #[cfg(unix)]
+        let (inode, device, changed) = {
+            use std::os::unix::fs::MetadataExt;
+            let changed = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+            (meta.ino(), meta.dev(), changed)
+        };
+        #[cfg(not(unix))]
+        let (inode, device, changed) = (0, 0, 0);
+        Self { bytes: meta.len(), modified: meta.modified().ok(), inode, device, changed }
+    }
+}
+
+struct Walk<'a> {
+    headers: &'a Headers,
+    folders: &'a [PathBuf],
+    files: BTreeMap<PathBuf, [u8; 32]>,
+    /// Names looked for, each from one folder (quoted) or from anywhere.
+    seen: HashSet<(Option<PathBuf>, Include)>,
+    odd: Option<&'static str>,
+}
+
+impl Walk<'_> {
+    /// Queues every file that an include of `scan` could mean.
+    fn enter(&mut self, scan: &Scan, folder: Option<&Path>, waiting: &mut Vec<PathBuf>) {
+        if let Some(why) = scan.odd {
+            self.odd.get_or_insert(why);
+        }
+        for include in &scan.includes {
+            let own_folder = folder.filter(|_| include.quoted);
+            if !self.seen.insert((own_folder.map(Path::to_path_buf), include.clone())) {
+                continue;
+            }
+            // An absolute name makes each of these the same path.
+            let places = own_folder.into_iter().chain(self.folders.iter().map(PathBuf::as_path));
+            let mut places: Vec<PathBuf> = places.map(|place| place.join(include.path())).collect();
+            if places.is_empty() {
+                places.push(include.path().to_path_buf());
+            }
+            waiting.extend(
+                places
+                    .into_iter()
+                    .filter(|path| !self.files.contains_key(path) && self.headers.facts(path).is_some()),
+            );
+        }
+    }
+
+    fn finish(self) -> Closure {
+        let mut writer = Writer::with_capacity(128 * self.files.len());
+        writer.list(self.folders.iter().map(|folder| folder.as_os_str().as_encoded_bytes()));
+        writer.list(self.files.keys().map(|path| path.as_os_str().as_encoded_bytes()));
+        writer.list(self.files.values());
+        Closure { record: writer.finish(), uncacheable: self.odd, files: self.files.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let tree =
+                Self(std::env::temp_dir().join(format!("cuforge-headers-{name}-{}", std::process::id())));
+            let _ = fs::remove_dir_all(&tree.0);
+            files.iter().for_each(|(file, text)| tree.write(file, text));
+            tree
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn closure(&self, source: &str, folders: &[&str]) -> Closure {
+            let folders: Vec<PathBuf> = folders.iter().map(|folder| self.0.join(folder)).collect();
+            Headers::new(HeaderCheck::EveryRequest).closure([source].into_iter(), &folders)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_in_the_closure_changes_it() {
+        let tree = Tree::new(
+            "chain",
+            &[
+                ("a/one.h", "#include \"sub/two.h\"\n"),
+                ("a/sub/two.h", "#include \"three.h\"\n"),
+                ("a/sub/three.h", "1"),
+            ],
+        );
+        let source = "#include <one.h>\n";
+        let first = tree.closure(source, &["a"]);
+        assert_eq!(first.files, 3);
+        assert_eq!(first, tree.closure(source, &["a"]));
+        tree.write("a/sub/three.h", "2");
+        assert_ne!(first, tree.closure(source, &["a"]));
+    }
+
+    #[test]
+    fn a_file_that_appears_where_it_was_looked_for_changes_the_closure() {
+        let tree = Tree::new("shadow", &[("first/.keep", ""), ("second/x.h", "1")]);
+        let source = "#include <x.h>\n#if __has_include(<y.h>)\n#endif\n";
+        let before = tree.closure(source, &["first", "second"]);
+        tree.write("first/x.h", "2");
+        let shadowed = tree.closure(source, &["first", "second"]);
+        assert_ne!(before, shadowed);
+        tree.write("second/y.h", "");
+        assert_ne!(shadowed, tree.closure(source, &["first", "second"]));
+    }
+
+    #[test]
+    fn the_same_files_under_other_folders_or_in_another_order_are_another_closure() {
+        let tree = Tree::new("order", &[("a/x.h", "1"), ("b/x.h", "1")]);
+        let closure = |folders: &[&str]| tree.closure("#include <x.h>\n", folders);
+        assert_ne!(closure(&["a", "b"]), closure(&["b", "a"]));
+        assert_ne!(closure(&["a"]), closure(&["b"]));
+    }
+
+    #[test]
+    fn cycles_end_and_folders_are_not_files() {
+        let tree = Tree::new(
+            "cycle",
+            &[("a/x.h", "#include \"y.h\""), ("a/y.h", "#include <x.h>\n"), ("a/dir/z.h", "")],
+        );
+        assert_eq!(tree.closure("#include <x.h>\n#include <dir>\n", &["a"]).files, 2);
+    }
+
+    #[test]
+    fn a_name_made_by_a_macro_makes_a_request_uncacheable_wherever_it_stands() {
+        let tree = Tree::new("macro", &[("a/x.h", "#define N <y.h>\n#include N\n"), ("a/y.h", "")]);
+        assert!(tree.closure("#include <x.h>\n", &["a"]).uncacheable.is_some());
+        assert!(tree.closure("#include <y.h>\n", &["a"]).uncacheable.is_none());
+    }
+
+    #[test]
+    fn checked_once_a_change_is_not_seen_and_checked_at_every_request_it_is() {
+        let tree = Tree::new("check", &[("a/x.h", "1")]);
+        let folders = [tree.0.join("a")];
+        for (check, sees) in [(HeaderCheck::Once, false), (HeaderCheck::EveryRequest, true)] {
+            tree.write("a/x.h", "1");
+            let headers = Headers::new(check);
+            let closure = || headers.closure(["#include <x.h>\n"].into_iter(), &folders);
+            let before = closure();
+            tree.write("a/x.h", "22");
+            assert_eq!(closure() != before, sees, "{check:?}");
+        }
+    }
+}
