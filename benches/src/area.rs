@@ -39,4 +39,8 @@ pub struct Area {
 }
 
 /// Every area there is, in the order of the report.
-pub const AREAS: &[Area] = &[];
+pub const AREAS: &[Area] = &[Area {
+    name: "compile",
+    about: "the compile cache: hits, misses, one compilation for many threads, cuda.core beside it",
+    run: crate::compile::run,
+}];

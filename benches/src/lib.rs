@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod compile;
 mod figure;
 mod rounds;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cuforge_core::Digest;
 use sha2::{Digest as _, Sha256};
 
 use crate::bytes::{Reader, Writer};
@@ -12,14 +13,36 @@ const MAGIC: &[u8; 8] = b"CUFORGE\x01";
 const HEAD_BYTES: usize = 8 + 8 + 32;
 
 /// The result of one compilation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Artifact {
     pub(crate) cubin: Option<Arc<[u8]>>,
     pub(crate) ptx: Option<Arc<str>>,
+    /// Digest of the two together; made once, and kept in the entry.
+    pub(crate) digest: Digest,
     pub(crate) entry_points: Vec<String>,
     /// Lowered names in the order of the request's name expressions.
     pub(crate) lowered: Vec<String>,
     pub(crate) log: String,
+}
+
+impl Artifact {
+    /// Code alone; names and log are filled in by who has them.
+    pub(crate) fn of(cubin: Option<Arc<[u8]>>, ptx: Option<Arc<str>>) -> Self {
+        let digest = digest(cubin.as_deref(), ptx.as_deref());
+        Self { cubin, ptx, digest, entry_points: Vec::new(), lowered: Vec::new(), log: String::new() }
+    }
+}
+
+/// Digest of cubin and PTX together.
+pub(crate) fn digest(cubin: Option<&[u8]>, ptx: Option<&str>) -> Digest {
+    let mut hasher = Sha256::new();
+    for part in [cubin, ptx.map(str::as_bytes)] {
+        hasher.update([u8::from(part.is_some())]);
+        let part = part.unwrap_or_default();
+        hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(part);
+    }
+    Digest(hasher.finalize().into())
 }
 
 /// Why bytes are no entry for a key.
@@ -39,6 +62,7 @@ pub(crate) fn encode(key: &[u8], artifact: &Artifact) -> Vec<u8> {
     body.field(key)
         .optional(artifact.cubin.as_deref())
         .optional(artifact.ptx.as_deref().map(str::as_bytes))
+        .field(&artifact.digest.0)
         .list(artifact.entry_points.iter())
         .list(artifact.lowered.iter())
         .field(artifact.log.as_bytes());
@@ -88,9 +112,10 @@ fn parse(mut reader: Reader<'_>) -> Option<Artifact> {
         Some(bytes) => Some(Arc::from(std::str::from_utf8(bytes).ok()?)),
         None => None,
     };
+    let digest = Digest(reader.field()?.try_into().ok()?);
     let (entry_points, lowered) = (reader.texts()?, reader.texts()?);
     let log = reader.text()?.to_owned();
-    reader.is_empty().then_some(Artifact { cubin, ptx, entry_points, lowered, log })
+    reader.is_empty().then_some(Artifact { cubin, ptx, digest, entry_points, lowered, log })
 }
 
 #[cfg(test)]
@@ -99,11 +124,10 @@ mod tests {
 
     fn sample() -> Artifact {
         Artifact {
-            cubin: Some(Arc::from(&b"\x7fELF cubin"[..])),
-            ptx: Some(Arc::from(".version 8.0 ü")),
             entry_points: vec!["k".into(), "l".into()],
             lowered: vec!["_Z1kv".into()],
             log: "a warning".into(),
+            ..Artifact::of(Some(Arc::from(&b"\x7fELF cubin"[..])), Some(Arc::from(".version 8.0 ü")))
         }
     }
 

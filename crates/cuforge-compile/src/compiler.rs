@@ -379,11 +379,8 @@ impl Compiler {
             return Err(CompileError::Ptx { line: header.target_line, reason });
         }
         let built = format!("{} as written", header.target());
-        let artifact = Artifact {
-            ptx: Some(Arc::clone(&request.source)),
-            entry_points: header.entry_points,
-            ..Artifact::default()
-        };
+        let text = Some(Arc::clone(&request.source));
+        let artifact = Artifact { entry_points: header.entry_points, ..Artifact::of(None, text) };
         self.choose(request, &artifact, &built, "hand-written PTX")
     }
 
@@ -407,7 +404,7 @@ impl Compiler {
         }
         let (cubin, log) = linker.link(name, ptx, architecture)?;
         Counters::one(&self.counters.linked);
-        let artifact = Artifact { cubin: Some(cubin.into()), log, ..Artifact::default() };
+        let artifact = Artifact { log, ..Artifact::of(Some(cubin.into()), None) };
         if let Some(disk) = &self.disk {
             disk.put(record.bytes(), &artifact);
         }
@@ -433,11 +430,10 @@ fn artifact(output: Output) -> Result<Artifact, CompileError> {
         None => Vec::new(),
     };
     Ok(Artifact {
-        cubin: output.cubin.map(Into::into),
-        ptx: output.ptx.map(Into::into),
         entry_points,
         lowered: output.lowered,
         log: options::placed_log(&output.log),
+        ..Artifact::of(output.cubin.map(Into::into), output.ptx.map(Into::into))
     })
 }
 

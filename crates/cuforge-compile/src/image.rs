@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use cuforge_core::{CompileRequest, Digest, ModuleImage};
-use sha2::{Digest as _, Sha256};
+use cuforge_core::{CompileRequest, ModuleImage};
 
-use crate::artifact::Artifact;
+use crate::artifact::{self, Artifact};
 use crate::error::CompileError;
 use crate::policy::newest_ptx_for;
 use crate::ptx_floor;
@@ -116,7 +115,11 @@ impl Choice<'_> {
         tried: &mut Vec<String>,
     ) -> Option<ModuleImage> {
         let Self { request, artifact, .. } = self;
-        let digest = digest(cubin.as_deref(), ptx.as_deref());
+        // Code as it was compiled has its digest already.
+        let digest = match (&cubin, &ptx) == (&artifact.cubin, &artifact.ptx) {
+            true => artifact.digest,
+            false => artifact::digest(cubin.as_deref(), ptx.as_deref()),
+        };
         if self.rejects.contains(digest, &request.target) {
             tried.push(format!("{form}: a driver refused it"));
             return None;
@@ -138,18 +141,6 @@ impl Choice<'_> {
     }
 }
 
-/// Digest of cubin and PTX together.
-fn digest(cubin: Option<&[u8]>, ptx: Option<&str>) -> Digest {
-    let mut hasher = Sha256::new();
-    for part in [cubin, ptx.map(str::as_bytes)] {
-        hasher.update([u8::from(part.is_some())]);
-        let part = part.unwrap_or_default();
-        hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
-        hasher.update(part);
-    }
-    Digest(hasher.finalize().into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,11 +156,7 @@ mod tests {
     }
 
     fn artifact(cubin: bool, ptx: &str) -> Artifact {
-        Artifact {
-            cubin: cubin.then(|| Arc::from(&b"cubin"[..])),
-            ptx: Some(ptx.into()),
-            ..Artifact::default()
-        }
+        Artifact::of(cubin.then(|| Arc::from(&b"cubin"[..])), Some(ptx.into()))
     }
 
     fn pick(
@@ -205,11 +192,7 @@ mod tests {
         let old = request(Some((12, 4)));
         let link = |_: &str, arch: &str| {
             assert_eq!(arch, "sm_90");
-            Ok(Artifact {
-                cubin: Some(Arc::from(&b"linked"[..])),
-                log: "link log".into(),
-                ..Artifact::default()
-            })
+            Ok(Artifact { log: "link log".into(), ..Artifact::of(Some(Arc::from(&b"linked"[..])), None) })
         };
         let image = pick(&old, &artifact(false, PTX_9_5), &no_rejects(), Some(&link)).unwrap();
         assert_eq!((image.cubin.as_deref(), image.log.as_str()), (Some(&b"linked"[..]), "link log"));
