@@ -38,6 +38,7 @@ struct Binding {
 ///     Parameter::scalar("n", Element::U64),
 /// ])?;
 /// assert_eq!((layout.packed_bytes(), layout.by_value_bytes()), (24, 16));
+/// assert!(layout.fields().eq([(0, 8), (8, 4), (16, 8)]));
 /// # Ok::<(), cuforge_core::BindError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +115,15 @@ impl ParameterLayout {
         self.by_value_bytes
     }
 
+    /// Offset and size in bytes of each parameter in the packed block, in order: what a driver's own layout of the
+    /// compiled kernel can be held against.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + '_ {
+        self.pieces.iter().map(|&(at, piece)| match piece {
+            Piece::Pointer(_) | Piece::Length(_) => (at, 8),
+            Piece::Value { bytes, .. } => (at, bytes),
+        })
+    }
+
     /// Buffers that the kernel takes.
     pub fn buffers(&self) -> usize {
         self.bindings.len()
@@ -156,6 +166,25 @@ impl ParameterLayout {
             }
         }
         Ok(self.packed_bytes)
+    }
+
+    /// Replaces the uniform block and the scalars in a packed block; pointers and lengths stay. No allocation.
+    ///
+    /// # Errors
+    /// [`BindError::ByValue`], [`BindError::PackedTooShort`]; nothing is changed then.
+    pub fn repack_values(&self, by_value: &[u8], packed: &mut [u8]) -> Result<(), BindError> {
+        if by_value.len() != self.by_value_bytes {
+            return Err(BindError::ByValue { bytes: by_value.len(), need: self.by_value_bytes });
+        }
+        if packed.len() < self.packed_bytes {
+            return Err(BindError::PackedTooShort { bytes: packed.len(), need: self.packed_bytes });
+        }
+        for &(at, piece) in &self.pieces {
+            if let Piece::Value { from, bytes } = piece {
+                packed[at..at + bytes].copy_from_slice(&by_value[from..from + bytes]);
+            }
+        }
+        Ok(())
     }
 
     fn is_sorted(&self, views: &[BufferView]) -> bool {

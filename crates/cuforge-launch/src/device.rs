@@ -1,0 +1,328 @@
+//! Devices: opened by number or brought in, with what they are, what they allow, and what they share.
+
+use crate::driver::Driver;
+use crate::error::{DriverError, LaunchError};
+use crate::events::EventPool;
+use crate::ffi::{RawContext, RawStream, code};
+use crate::gate::{Gate, Keeper};
+use crate::module::Module;
+use crate::pinned::PinnedBuffer;
+use crate::pipeline::{Pipeline, PipelineCache};
+use crate::properties::{self, Capabilities};
+use crate::timeline::Timeline;
+use cuforge_core::{Adapter, Constraints, KernelSpec, MAX_QUEUES, ModuleImage, Schedule, Target};
+use parking_lot::Mutex;
+use std::ffi::c_int;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+/// A CUDA device, with its primary context retained. `Clone` (a reference count), `Send`, `Sync`.
+///
+/// ```
+/// use cuforge_launch::{Device, LaunchError};
+/// match Device::open(0) {
+///     Ok(device) => println!("{} with {:?}", device.adapter().name, device.constraints()),
+///     // Without a driver this is a typed answer, never a panic.
+///     Err(error) => println!("{error} ({:?})", error.kind()),
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    // Dropped in this order: what the driver made goes before the gate that holds the context.
+    pipelines: PipelineCache,
+    events: Arc<EventPool>,
+    timeline: Arc<Timeline>,
+    queues: Mutex<[Queue; MAX_QUEUES]>,
+    adapter: Adapter,
+    constraints: Arc<Constraints>,
+    capabilities: Capabilities,
+    ordinal: u32,
+    gate: Arc<Gate>,
+}
+
+/// A stream's place among the queues that a ledger tells apart.
+#[derive(Clone, Copy)]
+struct Queue {
+    stream: RawStream,
+    /// The first epoch that no stream has used.
+    next_epoch: u64,
+}
+
+// SAFETY: stream handles may be used from any thread.
+unsafe impl Send for Queue {}
+
+/// What [`Device::close`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// Driver objects freed that had waited for the device to be idle.
+    pub freed: usize,
+    /// Failures that drops met since the device was opened; each was logged.
+    pub drop_errors: u64,
+}
+
+impl Device {
+    /// The device of that number, on the system's driver. Loads the driver at first (0.1 s) and makes the primary
+    /// context (0.1 s) unless somebody holds it already.
+    ///
+    /// # Errors
+    /// Those of [`Driver::load`], [`LaunchError::NoSuchDevice`], [`LaunchError::Unsupported`].
+    pub fn open(ordinal: u32) -> Result<Self, LaunchError> {
+        Self::open_on(Driver::load()?, ordinal)
+    }
+
+    /// The device of that number, on a given driver.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(driver: Driver, ordinal: u32) -> Result<Self, LaunchError> {
+        let device = Self::handle(driver, ordinal)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: the pointer is valid for one handle.
+        driver.judge(unsafe { driver.table().primary_retain(&raw mut context, device) })?;
+        Self::with_gate(Gate::new(driver, device, context, Keeper::Primary), ordinal)
+    }
+
+    /// On a context that somebody else keeps alive.
+    pub(crate) fn on_context(
+        driver: Driver,
+        ordinal: u32,
+        context: RawContext,
+        keeper: Keeper,
+    ) -> Result<Self, LaunchError> {
+        let device = Self::handle(driver, ordinal)?;
+        Self::with_gate(Gate::new(driver, device, context, keeper), ordinal)
+    }
+
+    fn handle(driver: Driver, ordinal: u32) -> Result<c_int, LaunchError> {
+        let count = driver.device_count()?;
+        let missing = LaunchError::NoSuchDevice { ordinal, count };
+        let Some(number) = c_int::try_from(ordinal).ok().filter(|_| ordinal < count) else {
+            return Err(missing);
+        };
+        let mut device: c_int = 0;
+        // SAFETY: the pointer is valid for a c_int.
+        driver.judge(unsafe { driver.table().device_get(&raw mut device, number) })?;
+        Ok(device)
+    }
+
+    fn with_gate(gate: Gate, ordinal: u32) -> Result<Self, LaunchError> {
+        let gate = Arc::new(gate);
+        let found = properties::read(gate.driver(), gate.device())?;
+        if !found.capabilities.stream_write_64 {
+            return Err(LaunchError::Unsupported {
+                what: "this device",
+                why: "its streams cannot write 64-bit words, which tell how far they are",
+            });
+        }
+        let shared = Shared {
+            pipelines: PipelineCache::default(),
+            events: Arc::new(EventPool::new(&gate)),
+            timeline: Arc::new(Timeline::new(&gate)?),
+            queues: Mutex::new([Queue { stream: ptr::null_mut(), next_epoch: 1 }; MAX_QUEUES]),
+            adapter: found.adapter,
+            constraints: Arc::new(found.constraints),
+            capabilities: found.capabilities,
+            ordinal,
+            gate,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Who the device is.
+    pub fn adapter(&self) -> &Adapter {
+        &self.shared.adapter
+    }
+
+    /// What it allows.
+    pub fn constraints(&self) -> &Constraints {
+        &self.shared.constraints
+    }
+
+    /// What else it can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    /// The number that it was opened by.
+    pub fn ordinal(&self) -> u32 {
+        self.shared.ordinal
+    }
+
+    /// The driver that runs it.
+    pub fn driver(&self) -> Driver {
+        self.shared.gate.driver()
+    }
+
+    /// What to compile for: its capability, with the driver's CUDA version.
+    pub fn target(&self) -> Target {
+        let capability = self.adapter().compute_capability;
+        let capability = capability.unwrap_or(cuforge_core::ComputeCapability { major: 0, minor: 0 });
+        Target::new(capability).with_driver(self.driver().version())
+    }
+
+    /// Free and total device memory in bytes, of all processes.
+    ///
+    /// # Errors
+    /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn memory_info(&self) -> Result<(u64, u64), LaunchError> {
+        let _context = self.gate().enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are valid for a usize each.
+        self.gate().check(unsafe { self.gate().api().mem_get_info(&raw mut free, &raw mut total) })?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Pinned host memory of `bytes`, zeroed. About 0.4 ms a MiB.
+    ///
+    /// # Errors
+    /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn pinned(&self, bytes: usize) -> Result<PinnedBuffer, LaunchError> {
+        PinnedBuffer::new(self.gate(), bytes)
+    }
+
+    /// The pipeline for `spec` under `schedule`, with the code in `image`.
+    ///
+    /// Modules and pipelines are kept by image: a repeated request makes no allocation and no driver call. The first
+    /// one loads the module, which waits for running kernels. Declared parameters are held against the compiled
+    /// kernel's own layout (drivers from CUDA 12.4 on).
+    ///
+    /// # Errors
+    /// [`LaunchError::ImageRejected`] with the JIT log, [`LaunchError::NoSuchKernel`],
+    /// [`LaunchError::ParameterMismatch`], [`LaunchError::Schedule`], [`LaunchError::Bind`], and those of the driver.
+    ///
+    /// # Safety
+    /// The image is what a compiler makes of `spec` under `schedule`, or of its text as it stands for PTX: launches
+    /// rely on the promise that `spec` was made with.
+    pub unsafe fn pipeline(
+        &self,
+        image: &Arc<ModuleImage>,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+    ) -> Result<Pipeline, LaunchError> {
+        self.gate().alive()?;
+        let cache = &self.shared.pipelines;
+        if let Some(pipeline) = cache.find(image, spec, schedule) {
+            return Ok(pipeline);
+        }
+        let module = match cache.module(image) {
+            Some(module) => module,
+            None => Arc::new(Module::load(self.gate(), image, spec.entry_point())?),
+        };
+        let pipeline = Pipeline::build(self.gate(), &self.shared.constraints, module, spec, schedule)?;
+        cache.keep(&pipeline);
+        Ok(pipeline)
+    }
+
+    /// Forgets pipelines that nothing refers to; how many. Their modules are unloaded when the device is idle.
+    pub fn trim_pipelines(&self) -> usize {
+        self.shared.pipelines.trim()
+    }
+
+    /// Frees what waits for the device to be idle, if it is idle now; never waits. How many things were freed.
+    ///
+    /// # Errors
+    /// [`LaunchError::DeviceLost`].
+    pub fn collect(&self) -> Result<usize, LaunchError> {
+        self.gate().alive()?;
+        if self.gate().retired() == 0 {
+            return Ok(0);
+        }
+        let queues = self.shared.queues.lock();
+        for (number, queue) in queues.iter().enumerate() {
+            let idle = if queue.stream.is_null() {
+                self.timeline().has_completed(number, queue.next_epoch - 1)
+            } else {
+                // SAFETY: streams leave the table before they are destroyed, and the table is locked.
+                let status = unsafe { self.gate().api().stream_query(queue.stream) };
+                if status.code != code::NOT_READY {
+                    self.gate().check_wait(status)?;
+                }
+                status.code == code::SUCCESS
+            };
+            if !idle {
+                return Ok(0);
+            }
+        }
+        // SAFETY: every stream of this device is idle, and what is retired is out of everybody's reach, so no later
+        // work can use it.
+        unsafe { self.gate().free_retired() }
+    }
+
+    /// Waits for all work of the context, frees what waited for that, and reports what drops could not.
+    ///
+    /// # Errors
+    /// [`LaunchError::DeviceLost`], [`LaunchError::Driver`].
+    pub fn close(&self) -> Result<Closed, LaunchError> {
+        self.shared.pipelines.trim();
+        {
+            let _context = self.gate().enter()?;
+            // SAFETY: the context is current.
+            self.gate().check_wait(unsafe { self.gate().api().ctx_synchronize() })?;
+        }
+        // SAFETY: nothing of the context runs, and what is retired is out of everybody's reach.
+        let freed = unsafe { self.gate().free_retired() }?;
+        Ok(Closed { freed, drop_errors: self.gate().drop_errors() })
+    }
+
+    /// The first fault, if the device is lost.
+    pub fn lost(&self) -> Option<DriverError> {
+        match self.gate().alive() {
+            Err(LaunchError::DeviceLost { first }) => Some(first),
+            _ => None,
+        }
+    }
+
+    /// The `CUcontext`, for calls that this crate does not make. Alive as long as any clone of the device.
+    pub fn raw_context(&self) -> *mut std::ffi::c_void {
+        self.gate().context()
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.shared.gate
+    }
+
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.shared.timeline
+    }
+
+    pub(crate) fn events(&self) -> &Arc<EventPool> {
+        &self.shared.events
+    }
+
+    /// A queue number for a new stream, and its first epoch.
+    pub(crate) fn enlist(&self, stream: RawStream) -> Result<(usize, u64), LaunchError> {
+        let mut queues = self.shared.queues.lock();
+        // A number whose last stream still has work in flight must rest: its word may yet be written.
+        let free = |(number, queue): &(usize, &mut Queue)| {
+            queue.stream.is_null() && self.timeline().has_completed(*number, queue.next_epoch - 1)
+        };
+        let Some((number, queue)) = queues.iter_mut().enumerate().find(free) else {
+            return Err(LaunchError::TooManyStreams { most: MAX_QUEUES });
+        };
+        queue.stream = stream;
+        Ok((number, queue.next_epoch))
+    }
+
+    /// Gives a queue number back: `next_epoch` is the first that its stream has not sealed.
+    pub(crate) fn dismiss(&self, number: usize, next_epoch: u64) {
+        let mut queues = self.shared.queues.lock();
+        queues[number] = Queue { stream: ptr::null_mut(), next_epoch };
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("ordinal", &self.ordinal())
+            .field("name", &self.adapter().name)
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
+    }
+}

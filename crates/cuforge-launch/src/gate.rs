@@ -1,0 +1,282 @@
+//! The way to the driver for one device: its context, the verdict on every answer, what is lost, what waits to be freed.
+
+use crate::driver::Driver;
+use crate::error::{DriverError, LaunchError};
+use crate::ffi::{DeviceAddress, RawContext, RawModule, Status, Table, code};
+use cuforge_core::MAX_QUEUES;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bit of an attention word: the device is lost.
+pub(crate) const LOST: u32 = 1;
+/// Bit of an attention word: somebody waits for the stream's open epoch to be sealed.
+pub(crate) const SEAL: u32 = 2;
+
+/// Who ends the context's life.
+pub(crate) enum Keeper {
+    /// The primary context, retained once by this gate.
+    Primary,
+    /// A context that somebody else owns, kept alive by what is inside.
+    Elsewhere(#[expect(dead_code, reason = "held, never looked at")] Box<dyn Any + Send + Sync>),
+}
+
+/// Something whose freeing waits for running kernels, so it is done when the device is idle.
+pub(crate) enum Retired {
+    Module(RawModule),
+    HostMemory(*mut c_void),
+    DeviceMemory(DeviceAddress),
+    /// A reserved range with the chunks mapped into it: (address, bytes, handle).
+    Range {
+        address: DeviceAddress,
+        reserved: usize,
+        chunks: Vec<(DeviceAddress, usize, u64)>,
+    },
+}
+
+/// One device's way to the driver. Everything that owns a driver object holds an `Arc` of it.
+pub(crate) struct Gate {
+    driver: Driver,
+    device: c_int,
+    context: RawContext,
+    keeper: Keeper,
+    lost: OnceLock<DriverError>,
+    /// One word a queue, so that a launch looks at one place for everything unusual.
+    attention: [AtomicU32; MAX_QUEUES],
+    retired: Mutex<Vec<Retired>>,
+    drop_errors: AtomicU64,
+}
+
+// SAFETY: a context handle may be used from any thread, and so may what waits in `retired`.
+unsafe impl Send for Gate {}
+// SAFETY: as above; what changes is behind a lock or atomic.
+unsafe impl Sync for Gate {}
+
+impl Gate {
+    pub(crate) fn new(driver: Driver, device: c_int, context: RawContext, keeper: Keeper) -> Self {
+        Self {
+            driver,
+            device,
+            context,
+            keeper,
+            lost: OnceLock::new(),
+            attention: [const { AtomicU32::new(0) }; MAX_QUEUES],
+            retired: Mutex::new(Vec::new()),
+            drop_errors: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    #[inline]
+    pub(crate) fn api(&self) -> &'static Table {
+        self.driver.table()
+    }
+
+    pub(crate) fn device(&self) -> c_int {
+        self.device
+    }
+
+    pub(crate) fn context(&self) -> RawContext {
+        self.context
+    }
+
+    /// The attention word of a queue, read relaxed: 0 unless something is unusual.
+    #[inline]
+    pub(crate) fn attention(&self, queue: usize) -> u32 {
+        self.attention[queue].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ask_for_seal(&self, queue: usize) {
+        self.attention[queue].fetch_or(SEAL, Ordering::Relaxed);
+    }
+
+    pub(crate) fn seal_done(&self, queue: usize) {
+        self.attention[queue].fetch_and(!SEAL, Ordering::Relaxed);
+    }
+
+    /// The error of a lost device.
+    pub(crate) fn alive(&self) -> Result<(), LaunchError> {
+        self.lost.get().map_or(Ok(()), |first| Err(LaunchError::DeviceLost { first: *first }))
+    }
+
+    /// Success or an error; a sticky one loses the device.
+    #[inline]
+    pub(crate) fn check(&self, status: Status) -> Result<(), LaunchError> {
+        if status.code == code::SUCCESS { Ok(()) } else { Err(self.failed(status, is_sticky(status.code))) }
+    }
+
+    /// As [`check`](Self::check) for a call that waits for work: whatever it answers is the work's failure, unless the
+    /// call itself was wrong.
+    pub(crate) fn check_wait(&self, status: Status) -> Result<(), LaunchError> {
+        if status.code == code::SUCCESS {
+            return Ok(());
+        }
+        Err(self.failed(status, !is_about_the_call(status.code)))
+    }
+
+    #[cold]
+    fn failed(&self, status: Status, lost: bool) -> LaunchError {
+        let error = self.driver.describe(status);
+        if lost {
+            self.lose(error);
+        }
+        self.alive().err().unwrap_or(LaunchError::Driver(error))
+    }
+
+    fn lose(&self, first: DriverError) {
+        if self.lost.set(first).is_ok() {
+            tracing::error!(%first, "device lost");
+        }
+        for word in &self.attention {
+            word.fetch_or(LOST, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the device's context current until the guard is dropped, then restores what was current. Two driver
+    /// calls: for cold paths.
+    pub(crate) fn enter(&self) -> Result<Entered<'_>, LaunchError> {
+        self.alive()?;
+        // SAFETY: the gate keeps its context alive.
+        self.check(unsafe { self.api().ctx_push(self.context) })?;
+        Ok(Entered { gate: self })
+    }
+
+    /// Keeps `what` until the device is idle.
+    pub(crate) fn retire(&self, what: Retired) {
+        self.retired.lock().push(what);
+    }
+
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.lock().len()
+    }
+
+    /// Counts and logs a failure that a drop met: it is nobody else's.
+    pub(crate) fn note_in_drop(&self, status: Status) {
+        if status.code != code::SUCCESS && self.lost.get().is_none() {
+            self.drop_errors.fetch_add(1, Ordering::Relaxed);
+            let error = self.driver.describe(status);
+            tracing::warn!(%error, "a drop could not free its driver object");
+        }
+    }
+
+    pub(crate) fn drop_errors(&self) -> u64 {
+        self.drop_errors.load(Ordering::Relaxed)
+    }
+
+    /// Frees what was retired; how many things.
+    ///
+    /// # Safety
+    /// No work that uses them is running or queued.
+    pub(crate) unsafe fn free_retired(&self) -> Result<usize, LaunchError> {
+        let all = std::mem::take(&mut *self.retired.lock());
+        if all.is_empty() {
+            return Ok(0);
+        }
+        let _context = self.enter()?;
+        let count = all.len();
+        for one in all {
+            // SAFETY: the caller promises that nothing uses it, and it was taken off the list.
+            unsafe { self.free(one) };
+        }
+        Ok(count)
+    }
+
+    /// # Safety
+    /// As [`free_retired`](Self::free_retired), with the context current; once for each thing.
+    unsafe fn free(&self, one: Retired) {
+        let api = self.api();
+        match one {
+            // SAFETY: whoever retired the module gave up its handle.
+            Retired::Module(module) => self.note_in_drop(unsafe { api.module_unload(module) }),
+            // SAFETY: as above, for memory of `cuMemHostAlloc`.
+            Retired::HostMemory(pointer) => self.note_in_drop(unsafe { api.host_free(pointer) }),
+            // SAFETY: as above, for memory of `cuMemAlloc`.
+            Retired::DeviceMemory(address) => self.note_in_drop(unsafe { api.mem_free(address) }),
+            Retired::Range { address, reserved, chunks } => {
+                let note = |status: Result<Status, LaunchError>| {
+                    // A driver that mapped the chunks has the functions that unmap them.
+                    if let Ok(status) = status {
+                        self.note_in_drop(status);
+                    }
+                };
+                for (at, bytes, handle) in chunks {
+                    // SAFETY: this chunk was mapped there whole, and nothing uses it any more.
+                    note(unsafe { api.mem_unmap(at, bytes) });
+                    // SAFETY: the handle is this chunk's, created once and released once.
+                    note(unsafe { api.mem_release(handle) });
+                }
+                // SAFETY: nothing is mapped in the range any more.
+                note(unsafe { api.address_free(address, reserved) });
+            }
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // What was not freed by `close` may be in use by work still running: freeing it would wait for that work.
+        // It goes back to the driver with the context.
+        if let Keeper::Primary = self.keeper {
+            // SAFETY: the primary context was retained once by this gate.
+            let status = unsafe { self.api().primary_release(self.device) };
+            self.note_in_drop(status);
+        }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("device", &self.device)
+            .field("lost", &self.lost.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The device's context is current on this thread.
+pub(crate) struct Entered<'g> {
+    gate: &'g Gate,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut context = ptr::null_mut();
+        // SAFETY: the pointer is valid for one handle; the push is undone once.
+        let status = unsafe { self.gate.api().ctx_pop(&raw mut context) };
+        self.gate.note_in_drop(status);
+    }
+}
+
+/// Codes after which `cuda.h` says that the process must end: the context is inconsistent, or gone.
+fn is_sticky(code: i32) -> bool {
+    matches!(code, 4 | 214 | 220 | 226 | 227 | 700 | 702 | 708..=710 | 714..=719)
+}
+
+/// Codes that a waiting call answers about itself: misuse, an unfinished wait, a capture.
+fn is_about_the_call(code: i32) -> bool {
+    matches!(code, 1 | 3 | 201 | 400 | 600 | 900..=910)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_kernels_are_sticky_and_misuse_is_not() {
+        assert!([700, 702, 710, 715, 716, 719].into_iter().all(is_sticky));
+        assert!(![1, 2, 200, 201, 209, 218, 400, 500, 600, 701, 900, 999].into_iter().any(is_sticky));
+    }
+
+    #[test]
+    fn an_unknown_answer_of_a_wait_is_the_fault_of_the_work() {
+        assert!(!is_about_the_call(4242) && !is_about_the_call(999));
+        assert!(is_about_the_call(600) && is_about_the_call(900));
+    }
+}

@@ -1,0 +1,408 @@
+//! Launches: bound once and fired, unbound with sorted views, timed, and with attributes.
+
+use crate::error::LaunchError;
+use crate::ffi::{
+    LaunchAttribute, LaunchConfig, PARAM_BUFFER_POINTER, PARAM_BUFFER_SIZE, PARAM_END, RawStream,
+};
+use crate::function;
+use crate::pipeline::{Built, Pipeline};
+use crate::slab::Slab;
+use crate::stream::Stream;
+use crate::submit::Submit;
+use crate::submit::sealed::Origin;
+use cuforge_core::{
+    Arguments, Elapsed, ElapsedSource, Extent, LaunchGeometry, Lease, MAX_QUEUES, QueueId, Stamp,
+};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`, `.._CLUSTER_DIMENSION`, `.._PROGRAMMATIC_STREAM_SERIALIZATION`.
+const COOPERATIVE: u32 = 2;
+const CLUSTER: u32 = 4;
+const PROGRAMMATIC: u32 = 6;
+
+/// What a launch does beyond the plain form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// All blocks run at once, so that they can wait for each other; the driver refuses a grid that does not fit.
+    pub cooperative: bool,
+    /// Blocks of a cluster in x, y, z; the grid must be a multiple of it.
+    pub cluster: Option<[u32; 3]>,
+    /// The kernel may begin before its predecessor on the stream has ended: one that waits with
+    /// `griddepcontrol.wait` (`cudaGridDependencySynchronize`) before it reads what the predecessor writes.
+    ///
+    /// Only for kernels that do wait: the promise behind a raw kernel's specification covers it.
+    pub programmatic: bool,
+}
+
+/// A kernel with its arguments, checked, packed and pinned: launching it is one driver call and no allocation.
+///
+/// `Send`. Holds leases on its views: as long as it lives they can be written but not released. Owns its pipeline and
+/// slab.
+pub struct BoundLaunch {
+    held: Arc<Held>,
+    geometry: LaunchGeometry,
+    packed: Box<[u8]>,
+    /// Bytes of `packed` that are handed over; what the driver is pointed at.
+    packed_bytes: usize,
+}
+
+/// What a bound launch keeps alive, and up to where its queues have used it.
+pub(crate) struct Held {
+    pipeline: Pipeline,
+    slab: Slab,
+    leases: Vec<Lease>,
+    uses: [AtomicU64; MAX_QUEUES],
+}
+
+impl Pipeline {
+    /// Binds views and values for launches over `extent`. Views may come in any order. Checks everything that can be
+    /// wrong; allocates.
+    ///
+    /// # Errors
+    /// [`LaunchError::Bind`], [`LaunchError::View`], those of [`Pipeline::geometry`], [`LaunchError::OtherDevice`],
+    /// [`LaunchError::DeviceLost`].
+    pub fn bind(
+        &self,
+        slab: &Slab,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<BoundLaunch, LaunchError> {
+        self.built.fits(slab)?;
+        let geometry = self.built.geometry(extent)?;
+        let mut packed = vec![0u8; self.built.layout.packed_bytes().max(1)].into_boxed_slice();
+        let packed_bytes = self.built.layout.pack(&arguments, slab.base(), &mut packed)?;
+        let leases =
+            arguments.views.iter().map(|view| slab.pins().pin(view)).collect::<Result<Vec<_>, _>>()?;
+        let held = Held {
+            pipeline: self.clone(),
+            slab: slab.clone(),
+            leases,
+            uses: [const { AtomicU64::new(0) }; MAX_QUEUES],
+        };
+        Ok(BoundLaunch { held: Arc::new(held), geometry, packed, packed_bytes })
+    }
+
+    /// Launches without binding: views sorted by (group, binding) skip the matching. One driver call, no allocation.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); nothing was launched then.
+    pub fn launch(
+        &self,
+        on: &mut Stream,
+        slab: &Slab,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<(), LaunchError> {
+        self.launch_with(on, slab, arguments, extent, LaunchOptions::default())
+    }
+
+    /// As [`launch`](Self::launch), with options.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch); [`LaunchError::Driver`] where the driver refuses the options,
+    /// [`LaunchError::Unsupported`].
+    pub fn launch_with(
+        &self,
+        on: &mut Stream,
+        slab: &Slab,
+        arguments: Arguments<'_>,
+        extent: Extent,
+        options: LaunchOptions,
+    ) -> Result<(), LaunchError> {
+        self.built.fits(slab)?;
+        on.same_device(slab.device())?;
+        let geometry = self.built.geometry(extent)?;
+        on.admit()?;
+        let mut packed = std::mem::take(&mut on.packed);
+        let bytes = self.built.layout.pack(&arguments, slab.base(), &mut packed);
+        let outcome = bytes.map_err(LaunchError::from).and_then(|bytes| {
+            for view in arguments.views {
+                slab.use_on(on, view)?;
+            }
+            if geometry.is_empty() {
+                return Ok(());
+            }
+            on.submitted();
+            self.built.fire(on.line().raw(), geometry, &packed[..bytes], options)
+        });
+        on.packed = packed;
+        outcome
+    }
+
+    /// Launches and waits; how long it took on the device.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch), and [`LaunchError::DeviceLost`] where the kernel faulted.
+    pub fn run(
+        &self,
+        on: &mut Stream,
+        slab: &Slab,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<Elapsed, LaunchError> {
+        timed(on, |on| self.launch(on, slab, arguments, extent))
+    }
+
+    /// Clusters of that shape that the device runs at once.
+    ///
+    /// # Errors
+    /// [`LaunchError::Unsupported`], [`LaunchError::MissingSymbol`], [`LaunchError::Driver`].
+    pub fn active_clusters(&self, cluster: [u32; 3], shared_bytes: u32) -> Result<u32, LaunchError> {
+        self.built.active_clusters(cluster, shared_bytes)
+    }
+}
+
+impl BoundLaunch {
+    /// Launches. One relaxed load, one driver call, one store; no allocation, no check of any view.
+    ///
+    /// # Errors
+    /// [`LaunchError::DeviceLost`], [`LaunchError::OtherDevice`], [`LaunchError::Driver`].
+    #[inline]
+    pub fn launch(&mut self, on: &mut impl Submit) -> Result<(), LaunchError> {
+        let built = &*self.held.pipeline.built;
+        let place = on.admit(Origin(&built.gate))?;
+        if self.geometry.is_empty() {
+            return Ok(());
+        }
+        built.fire_plain(place.stream, self.geometry, &self.packed[..self.packed_bytes])?;
+        self.held.uses[place.queue].store(place.epoch, Ordering::Relaxed);
+        on.submitted();
+        Ok(())
+    }
+
+    /// As [`launch`](Self::launch), with options.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch); [`LaunchError::Unsupported`].
+    pub fn launch_with(&mut self, on: &mut impl Submit, options: LaunchOptions) -> Result<(), LaunchError> {
+        let built = &*self.held.pipeline.built;
+        let place = on.admit(Origin(&built.gate))?;
+        if self.geometry.is_empty() {
+            return Ok(());
+        }
+        built.fire(place.stream, self.geometry, &self.packed[..self.packed_bytes], options)?;
+        self.held.uses[place.queue].store(place.epoch, Ordering::Relaxed);
+        on.submitted();
+        Ok(())
+    }
+
+    /// Launches and waits; how long it took on the device. Events are pooled.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch), and [`LaunchError::DeviceLost`] where the kernel faulted.
+    pub fn run(&mut self, on: &mut Stream) -> Result<Elapsed, LaunchError> {
+        timed(on, |on| self.launch(on))
+    }
+
+    /// Replaces uniform block and scalars for later launches; launches in flight keep theirs. No allocation.
+    ///
+    /// # Errors
+    /// [`LaunchError::Bind`] where the size differs; nothing is changed then.
+    pub fn set_values(&mut self, by_value: &[u8]) -> Result<(), LaunchError> {
+        Ok(self.held.pipeline.built.layout.repack_values(by_value, &mut self.packed)?)
+    }
+
+    /// Replaces the extent for later launches.
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::geometry`]; nothing is changed then.
+    pub fn set_extent(&mut self, extent: Extent) -> Result<(), LaunchError> {
+        self.geometry = self.held.pipeline.built.geometry(extent)?;
+        Ok(())
+    }
+
+    /// Blocks, threads and shared bytes of the launch.
+    pub fn geometry(&self) -> LaunchGeometry {
+        self.geometry
+    }
+
+    /// The pipeline that is launched.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.held.pipeline
+    }
+
+    /// The arguments as the driver is given them.
+    pub fn packed_arguments(&self) -> &[u8] {
+        &self.packed[..self.packed_bytes]
+    }
+}
+
+impl Built {
+    fn fits(&self, slab: &Slab) -> Result<(), LaunchError> {
+        if Arc::ptr_eq(&self.gate, slab.device().gate()) {
+            self.gate.alive()
+        } else {
+            Err(LaunchError::OtherDevice { what: "slab" })
+        }
+    }
+
+    /// One `cuLaunchKernel` with the packed arguments.
+    #[inline]
+    fn fire_plain(
+        &self,
+        stream: RawStream,
+        geometry: LaunchGeometry,
+        packed: &[u8],
+    ) -> Result<(), LaunchError> {
+        let mut bytes = packed.len();
+        let mut extra = extra(packed, &mut bytes);
+        let LaunchGeometry { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes } = geometry;
+        // SAFETY: function and stream are alive and of one context; `extra` points at the packed arguments, which have
+        // the kernel's own layout and which the driver has copied when it returns; views named in them are live until
+        // the stream's open epoch completes; that the kernel keeps to them is the promise of its specification.
+        let status = unsafe {
+            self.gate.api().launch_kernel(
+                self.function,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                shared_bytes,
+                stream,
+                ptr::null_mut(),
+                extra.as_mut_ptr(),
+            )
+        };
+        self.gate.check(status)
+    }
+
+    fn fire(
+        &self,
+        stream: RawStream,
+        geometry: LaunchGeometry,
+        packed: &[u8],
+        options: LaunchOptions,
+    ) -> Result<(), LaunchError> {
+        let (mut attributes, count) = attributes(options);
+        if count == 0 {
+            return self.fire_plain(stream, geometry, packed);
+        }
+        let blocks: u32 = options.cluster.map_or(1, |cluster| cluster.iter().product());
+        if blocks > 8 {
+            function::allow_large_clusters(&self.gate, self.function)?;
+        }
+        let config = config(stream, geometry, &mut attributes, count);
+        let mut bytes = packed.len();
+        let mut extra = extra(packed, &mut bytes);
+        // SAFETY: as in `fire_plain`; the attributes live until the call returns.
+        let status = unsafe {
+            self.gate.api().launch_kernel_ex(
+                &raw const config,
+                self.function,
+                ptr::null_mut(),
+                extra.as_mut_ptr(),
+            )
+        }?;
+        self.gate.check(status)
+    }
+
+    fn active_clusters(&self, cluster: [u32; 3], shared_bytes: u32) -> Result<u32, LaunchError> {
+        let (mut attributes, count) =
+            attributes(LaunchOptions { cluster: Some(cluster), ..LaunchOptions::default() });
+        let block = self.geometry(Extent::Elements(1))?.block;
+        let geometry = LaunchGeometry { grid: cluster, block, shared_bytes };
+        let config = config(ptr::null_mut(), geometry, &mut attributes, count);
+        let mut clusters = 0;
+        let _context = self.gate.enter()?;
+        // SAFETY: the function's module is loaded; the pointers are valid for what the function writes and reads.
+        let status = unsafe {
+            self.gate.api().occupancy_clusters(&raw mut clusters, self.function, &raw const config)
+        }?;
+        self.gate.check(status).map(|()| u32::try_from(clusters).unwrap_or(0))
+    }
+}
+
+/// The `extra` array that names the packed arguments.
+#[inline]
+fn extra(packed: &[u8], bytes: &mut usize) -> [*mut c_void; 5] {
+    [
+        PARAM_BUFFER_POINTER,
+        packed.as_ptr().cast_mut().cast(),
+        PARAM_BUFFER_SIZE,
+        ptr::from_mut(bytes).cast(),
+        PARAM_END,
+    ]
+}
+
+fn attributes(options: LaunchOptions) -> ([LaunchAttribute; 3], u32) {
+    let blank = LaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] };
+    let (mut list, mut count) = ([blank; 3], 0);
+    let mut push = |id: u32, words: [u32; 3]| {
+        list[count].id = id;
+        list[count].value[..3].copy_from_slice(&words);
+        count += 1;
+    };
+    if options.cooperative {
+        push(COOPERATIVE, [1, 0, 0]);
+    }
+    if let Some(cluster) = options.cluster {
+        push(CLUSTER, cluster);
+    }
+    if options.programmatic {
+        push(PROGRAMMATIC, [1, 0, 0]);
+    }
+    (list, count as u32)
+}
+
+fn config(
+    stream: RawStream,
+    geometry: LaunchGeometry,
+    attributes: &mut [LaunchAttribute; 3],
+    attribute_count: u32,
+) -> LaunchConfig {
+    LaunchConfig {
+        grid: geometry.grid,
+        block: geometry.block,
+        shared_bytes: geometry.shared_bytes,
+        stream,
+        attributes: attributes.as_mut_ptr(),
+        attribute_count,
+    }
+}
+
+/// Between two events; waits for the second.
+fn timed(
+    on: &mut Stream,
+    launch: impl FnOnce(&mut Stream) -> Result<(), LaunchError>,
+) -> Result<Elapsed, LaunchError> {
+    let (start, end) = (on.device().events().take(true)?, on.device().events().take(true)?);
+    // SAFETY: the stream is alive and of the pool's context.
+    unsafe { start.record(on.line().raw()) }?;
+    launch(on)?;
+    // SAFETY: as above.
+    unsafe { end.record(on.line().raw()) }?;
+    end.wait()?;
+    Ok(Elapsed { nanoseconds: end.nanoseconds_since(&start)?, source: ElapsedSource::Device })
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for (queue, used) in (0u32..).zip(&mut self.uses) {
+            let epoch = *used.get_mut();
+            if epoch == 0 {
+                continue;
+            }
+            for lease in &self.leases {
+                // The slab registered every queue there is, so the ledger knows this one.
+                let known = lease.mark_use(Stamp { queue: QueueId(queue), epoch });
+                debug_assert!(known.is_ok(), "{known:?}");
+            }
+            self.slab.device().gate().ask_for_seal(queue as usize);
+        }
+    }
+}
+
+impl fmt::Debug for BoundLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundLaunch")
+            .field("pipeline", &self.held.pipeline)
+            .field("geometry", &self.geometry)
+            .finish_non_exhaustive()
+    }
+}

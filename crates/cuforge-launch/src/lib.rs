@@ -1,0 +1,54 @@
+//! CUDA devices at driver level: slab memory, streams, copies, pipelines and launches, with nothing hidden.
+//!
+//! A [`Device`] is opened by number on the system's [`Driver`]; a [`Slab`] is device memory behind any allocator; a
+//! [`Stream`] takes copies and launches in order; a [`Pipeline`] is a kernel out of a module image, and a
+//! [`BoundLaunch`] one with its arguments packed, so that launching it is one driver call and no host allocation.
+//!
+//! Without a driver or a device every entry point answers a typed [`LaunchError`]; nothing panics.
+//!
+//! ```
+//! use cuforge_launch::{Device, LaunchError};
+//! fn first_device() -> Result<String, LaunchError> {
+//!     let device = Device::open(0)?;
+//!     Ok(format!("{} on {:?}", device.adapter().name, device.driver()))
+//! }
+//! match first_device() {
+//!     Ok(line) => println!("{line}"),
+//!     Err(error) => println!("no GPU here: {error}"),
+//! }
+//! ```
+
+mod bulk;
+mod copy;
+mod device;
+mod driver;
+mod error;
+mod events;
+mod ffi;
+mod function;
+mod gate;
+mod interop;
+mod launch;
+mod module;
+mod movers;
+mod pinned;
+mod pipeline;
+mod properties;
+mod range;
+mod slab;
+mod staging;
+mod stream;
+mod submit;
+mod timeline;
+
+pub use device::{Closed, Device};
+pub use driver::Driver;
+pub use error::{DriverError, LaunchError, Rejection, Tried};
+pub use function::FunctionAttributes;
+pub use launch::{BoundLaunch, LaunchOptions};
+pub use pinned::PinnedBuffer;
+pub use pipeline::Pipeline;
+pub use properties::Capabilities;
+pub use slab::{Slab, SlabOptions};
+pub use stream::Stream;
+pub use submit::Submit;

@@ -1,0 +1,333 @@
+//! Streams: non-blocking queues of device work, whose progress the device writes down itself.
+
+use crate::bulk::Bulk;
+use crate::device::Device;
+use crate::error::LaunchError;
+use crate::events::Event;
+use crate::ffi::{RawStream, code};
+use crate::gate::LOST;
+use crate::staging::Staging;
+use cuforge_core::{QueueId, Stamp};
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `CU_STREAM_NON_BLOCKING`: no hidden waits for the legacy stream.
+const NON_BLOCKING: u32 = 1;
+
+/// Submissions after which an epoch is sealed though nobody asked. One driver call each; small next to as many
+/// launches.
+const SEAL_EVERY: u32 = 4096;
+
+/// A queue of device work in submission order. `Send`, not `Sync`: one thread submits at a time, so no launch takes a
+/// lock.
+///
+/// Work is counted in *epochs*. An epoch is sealed (one driver call: the device will write its number once all before
+/// it is done) only when somebody needs to know: a ring turns, memory runs short, a lease was dropped, or after 4,096
+/// submissions. Dropping a stream waits for nothing; its work goes on.
+pub struct Stream {
+    line: Arc<Line>,
+    /// The epoch that work submitted now belongs to.
+    epoch: u64,
+    /// Submissions in it.
+    unsealed: u32,
+    pub(crate) staging: Option<Staging>,
+    pub(crate) bulk: Option<Bulk>,
+    /// Scratch for packed arguments of unbound launches.
+    pub(crate) packed: Vec<u8>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+/// The part of a stream that tickets share: its handle and its queue number.
+pub(crate) struct Line {
+    device: Device,
+    raw: RawStream,
+    queue: usize,
+    /// The first epoch that the stream has not sealed, once it is dropped.
+    next_epoch: AtomicU64,
+    /// What keeps a stream alive that was brought in; `None` for one of our own.
+    keeper: Option<Box<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: stream handles may be used from any thread.
+unsafe impl Send for Line {}
+// SAFETY: as above.
+unsafe impl Sync for Line {}
+
+impl Stream {
+    /// A new stream of middle priority. Some 10 us, and 32 KiB of host memory for packed arguments.
+    ///
+    /// # Errors
+    /// [`LaunchError::TooManyStreams`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn new(device: &Device) -> Result<Self, LaunchError> {
+        Self::with_priority(device, 0)
+    }
+
+    /// A new stream of a given priority: lower numbers are served first; numbers outside
+    /// [`priorities`](Self::priorities) count as its nearest end.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_priority(device: &Device, priority: i32) -> Result<Self, LaunchError> {
+        let gate = device.gate();
+        let _context = gate.enter()?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the pointer is valid for one handle, and the context is current.
+        gate.check(unsafe { gate.api().stream_create(&raw mut raw, NON_BLOCKING, priority) })?;
+        Self::on(device, raw, None)
+    }
+
+    /// Over a raw stream: our own, or one that `keeper` keeps alive.
+    pub(crate) fn on(
+        device: &Device,
+        raw: RawStream,
+        keeper: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Result<Self, LaunchError> {
+        let (queue, epoch) = match device.enlist(raw) {
+            Ok(place) => place,
+            Err(error) => {
+                if keeper.is_none() {
+                    // SAFETY: the stream is our own and nobody else has seen it.
+                    device.gate().note_in_drop(unsafe { device.gate().api().stream_destroy(raw) });
+                }
+                return Err(error);
+            }
+        };
+        let line = Line { device: device.clone(), raw, queue, next_epoch: AtomicU64::new(epoch), keeper };
+        let packed = vec![0; device.constraints().max_parameter_bytes as usize];
+        if device.lost().is_none() {
+            device.gate().seal_done(queue);
+        }
+        Ok(Self {
+            line: Arc::new(line),
+            epoch,
+            unsealed: 0,
+            staging: None,
+            bulk: None,
+            packed,
+            not_sync: PhantomData,
+        })
+    }
+
+    /// The priorities that the device tells apart, first served first.
+    ///
+    /// # Errors
+    /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn priorities(device: &Device) -> Result<RangeInclusive<i32>, LaunchError> {
+        let _context = device.gate().enter()?;
+        let (mut least, mut greatest): (c_int, c_int) = (0, 0);
+        // SAFETY: the pointers are valid for a c_int each, and the context is current.
+        let status = unsafe { device.gate().api().ctx_priority_range(&raw mut least, &raw mut greatest) };
+        device.gate().check(status)?;
+        Ok(greatest..=least)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.line.device
+    }
+
+    /// The stream's number among the queues that ledgers tell apart.
+    pub fn queue(&self) -> QueueId {
+        QueueId(self.line.queue as u32)
+    }
+
+    /// Waits until all that was submitted has completed.
+    ///
+    /// # Errors
+    /// [`LaunchError::DeviceLost`] if the device faulted, now or before; [`LaunchError::Driver`].
+    pub fn synchronize(&mut self) -> Result<(), LaunchError> {
+        let gate = self.line.device.gate();
+        gate.alive()?;
+        // SAFETY: the stream is alive.
+        gate.check_wait(unsafe { gate.api().stream_synchronize(self.line.raw) })?;
+        self.all_done();
+        Ok(())
+    }
+
+    /// Whether all that was submitted has completed. Does not wait.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize).
+    pub fn is_idle(&mut self) -> Result<bool, LaunchError> {
+        let gate = self.line.device.gate();
+        gate.alive()?;
+        // SAFETY: the stream is alive.
+        let status = unsafe { gate.api().stream_query(self.line.raw) };
+        if status.code == code::NOT_READY {
+            return Ok(false);
+        }
+        gate.check_wait(status)?;
+        self.all_done();
+        Ok(true)
+    }
+
+    /// What is submitted to this stream from now on waits for all that `other` was given so far. The host does not
+    /// wait. Two driver calls.
+    ///
+    /// # Errors
+    /// [`LaunchError::OtherDevice`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn wait_for(&mut self, other: &mut Self) -> Result<(), LaunchError> {
+        self.same_device(other.device())?;
+        let event = other.mark()?;
+        self.hold_for(&event)
+    }
+
+    /// The `CUstream`, for calls that this crate does not make. Work submitted through it is ordered with the rest,
+    /// but the ledger does not know what memory it uses. Alive as long as the stream.
+    pub fn raw(&self) -> *mut std::ffi::c_void {
+        self.line.raw
+    }
+
+    /// How often a write has waited because its staging memory was in use.
+    pub fn staging_waits(&self) -> u64 {
+        self.staging.as_ref().map_or(0, Staging::waits)
+    }
+
+    pub(crate) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    #[inline]
+    pub(crate) fn queue_number(&self) -> usize {
+        self.line.queue
+    }
+
+    #[inline]
+    pub(crate) fn open_epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// An event at the end of what was submitted so far.
+    pub(crate) fn mark(&mut self) -> Result<Event, LaunchError> {
+        let event = self.device().events().take(false)?;
+        // SAFETY: the stream is alive and of the pool's context.
+        unsafe { event.record(self.line.raw) }?;
+        Ok(event)
+    }
+
+    pub(crate) fn hold_for(&mut self, event: &Event) -> Result<(), LaunchError> {
+        // SAFETY: the stream is alive; events are waited for across streams of one driver.
+        unsafe { event.hold(self.line.raw) }
+    }
+
+    pub(crate) fn same_device(&self, device: &Device) -> Result<(), LaunchError> {
+        if Arc::ptr_eq(self.device().gate(), device.gate()) {
+            Ok(())
+        } else {
+            Err(LaunchError::OtherDevice { what: "stream" })
+        }
+    }
+
+    /// Before a submission: one relaxed load, unless something is unusual.
+    #[inline]
+    pub(crate) fn admit(&mut self) -> Result<(), LaunchError> {
+        if self.line.device.gate().attention(self.line.queue) != 0 || self.unsealed >= SEAL_EVERY {
+            self.attend()?;
+        }
+        Ok(())
+    }
+
+    /// After a submission.
+    #[inline]
+    pub(crate) fn submitted(&mut self) {
+        self.unsealed += 1;
+    }
+
+    /// The stamp of a submission about to be made.
+    pub(crate) fn stamp(&mut self) -> Stamp {
+        self.unsealed += 1;
+        Stamp { queue: self.queue(), epoch: self.epoch }
+    }
+
+    #[cold]
+    fn attend(&mut self) -> Result<(), LaunchError> {
+        let gate = self.line.device.gate();
+        if gate.attention(self.line.queue) & LOST != 0 {
+            return gate.alive();
+        }
+        self.seal().map(|_| ())
+    }
+
+    /// Seals the open epoch, if anything was submitted in it; the last sealed epoch. One driver call.
+    pub(crate) fn seal(&mut self) -> Result<u64, LaunchError> {
+        let gate = self.line.device.gate();
+        gate.seal_done(self.line.queue);
+        if self.unsealed > 0 {
+            let address = self.line.device.timeline().address(self.line.queue);
+            // SAFETY: the stream is alive; the address is the queue's own word in pinned memory that outlives the
+            // context's work, and only this stream writes it.
+            gate.check(unsafe { gate.api().stream_write_value(self.line.raw, address, self.epoch, 0) })?;
+            self.epoch += 1;
+            self.unsealed = 0;
+        }
+        Ok(self.epoch - 1)
+    }
+
+    /// Waits on the host until the sealed `epoch` has completed.
+    pub(crate) fn wait_epoch(&self, epoch: u64) -> Result<(), LaunchError> {
+        self.line.wait_epoch(epoch)
+    }
+
+    /// The host has seen the stream empty.
+    fn all_done(&mut self) {
+        self.line.device.timeline().observe(self.line.queue, self.epoch);
+        self.line.device.gate().seal_done(self.line.queue);
+        self.epoch += 1;
+        self.unsealed = 0;
+    }
+}
+
+impl Line {
+    pub(crate) fn has_completed(&self, epoch: u64) -> bool {
+        self.device.timeline().has_completed(self.queue, epoch)
+    }
+
+    pub(crate) fn wait_epoch(&self, epoch: u64) -> Result<(), LaunchError> {
+        self.device.timeline().wait(self.device.gate(), self.queue, epoch, self.raw)
+    }
+
+    #[inline]
+    pub(crate) fn raw(&self) -> RawStream {
+        self.raw
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // Whoever holds stamps of the open epoch learns of its end from this last seal; on a lost device nobody does.
+        if let Err(error) = self.seal()
+            && self.line.device.lost().is_none()
+        {
+            tracing::warn!(%error, "a dropped stream could not seal its last epoch");
+        }
+        self.line.next_epoch.store(self.epoch, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.device.dismiss(self.queue, self.next_epoch.load(Ordering::Relaxed));
+        if self.keeper.is_none() {
+            // SAFETY: the stream is our own and this was its last user; the driver lets its work finish.
+            let status = unsafe { self.device.gate().api().stream_destroy(self.raw) };
+            self.device.gate().note_in_drop(status);
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("queue", &self.line.queue)
+            .field("open_epoch", &self.epoch)
+            .field("unsealed", &self.unsealed)
+            .finish_non_exhaustive()
+    }
+}
