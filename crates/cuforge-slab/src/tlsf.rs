@@ -1,0 +1,392 @@
+//! The general allocator: two-level segregated fit over byte offsets, in constant time even when it refuses.
+
+use crate::bins::NONE;
+use crate::blocks::{Blocks, State};
+use crate::limits::{BuildError, MAX_CAPACITY_BYTES, SlabLimits, check_capacity};
+use crate::pending::Pending;
+use crate::scopes::ScopeStack;
+use crate::stamps::Completed;
+use cuforge_core::{
+    Grant, Handle, Lifetime, Misuse, Progress, Refusal, Request, Rewound, Scope, Segment, SegmentState,
+    SlabAllocator, Stamp, Stats,
+};
+
+const INDEX_BITS: u32 = 29;
+
+/// A general allocator with grants of any size and lifetime, released in any order.
+///
+/// Two-level segregated fit with 32 size classes to an octave. Blocks and stamps live in arrays of their own, never
+/// in the memory that is handed out. A pending block is neither joined with its neighbours nor cut: it keeps exactly
+/// its own stamps until they have completed, and only then joins what is free around it. So no byte waits for a
+/// stamp that is not its own, and none leaves before one that is.
+///
+/// Resident grants are taken from the lower end, the others from the upper ends of free blocks, so that they do not
+/// mix. Sizes are rounded up to [`granule_bytes`](SlabLimits::granule_bytes); a block's class is searched for a snug
+/// fit first (a few entries), then the next class in which every block fits. A request is refused although a block
+/// would do only if that block is beyond those few entries of its own class, or is only just aligned enough.
+///
+/// | call | time |
+/// |---|---|
+/// | `acquire`, success and refusal | O(1) worst case |
+/// | `release` | O(1) worst case (O(queues) with stamps) |
+/// | `reclaim` | O(queues × freed), at most `reclaim_batch` blocks |
+/// | `push_scope`, `grow`, `stats` | O(1) |
+/// | `rewind`, `clear`, `inspect` | O(blocks) |
+///
+/// Nothing allocates after construction.
+///
+/// ```
+/// use cuforge_core::{QueueId, Request, SlabAllocator, Stamp};
+/// use cuforge_slab::TlsfSlab;
+///
+/// let mut slab = TlsfSlab::new(1 << 20)?;
+/// let cache = slab.acquire(&Request::new(100_000).with_align(4096))?;
+/// assert_eq!(cache.offset % 4096, 0);
+/// // Kernels of epoch 3 still read it.
+/// slab.release(cache.handle, &[Stamp { queue: QueueId(0), epoch: 3 }])?;
+/// assert_eq!(slab.stats().pending_bytes, 100_096, "rounded up to 256 bytes");
+/// assert_eq!((slab.reclaim(&[2]), slab.reclaim(&[3])), (0, 100_096));
+/// assert_eq!(slab.acquire(&Request::new(1 << 20))?.len, 1 << 20, "all in one piece again");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TlsfSlab {
+    blocks: Blocks,
+    pending: Pending,
+    scopes: ScopeStack<u64>,
+    limits: SlabLimits,
+    origin: u64,
+    /// As asked for; what is beyond the last whole granule is kept for `grow`.
+    capacity: u64,
+    live_bytes: u64,
+    live_grants: u64,
+    peak: u64,
+    acquired: u64,
+    /// Numbers acquisitions and releases.
+    serial: u64,
+    refused: u64,
+    /// The topmost of the resident grants that fill the lower end.
+    resident_top: u32,
+}
+
+impl TlsfSlab {
+    /// An allocator of `capacity_bytes`, rounded down to the granule, with default limits. O(limits).
+    ///
+    /// # Errors
+    /// [`BuildError::Capacity`] if not one granule fits, [`BuildError::TooLarge`].
+    pub fn new(capacity_bytes: u64) -> Result<Self, BuildError> {
+        Self::with_limits(capacity_bytes, SlabLimits::default())
+    }
+
+    /// An allocator with limits of one's own.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].
+    pub fn with_limits(capacity_bytes: u64, limits: SlabLimits) -> Result<Self, BuildError> {
+        Self::with_origin(0, capacity_bytes, limits)
+    }
+
+    /// An allocator of the bytes from `origin` on, a multiple of the granule.
+    pub(crate) fn with_origin(origin: u64, capacity: u64, limits: SlabLimits) -> Result<Self, BuildError> {
+        check_capacity(capacity, limits.granule_bytes, &limits)?;
+        // Between n used blocks there are at most n + 1 free ones, and the next grant cuts a block in three.
+        let nodes = limits.grants * 2 + 3;
+        let usable = capacity & !(limits.granule_bytes - 1);
+        Ok(Self {
+            blocks: Blocks::new(nodes, origin, usable, limits.granule_bytes.trailing_zeros()),
+            pending: Pending::new(nodes, limits.queues),
+            scopes: ScopeStack::new(limits.scopes),
+            limits,
+            origin,
+            capacity,
+            live_bytes: 0,
+            live_grants: 0,
+            peak: 0,
+            acquired: 0,
+            serial: 0,
+            refused: 0,
+            resident_top: NONE,
+        })
+    }
+
+    fn usable(&self) -> u64 {
+        self.capacity & !(self.limits.granule_bytes - 1)
+    }
+
+    /// The longest request with this alignment that an empty allocator serves.
+    fn longest(&self, align: u64) -> u64 {
+        if align > self.limits.base_align {
+            return 0;
+        }
+        // A power of two at most 2^63 and an origin below 2^60 do not overflow.
+        let padding = self.origin.next_multiple_of(align) - self.origin;
+        self.usable().saturating_sub(padding)
+    }
+
+    /// Where a request of `len` rounded bytes goes: the block and the offset in it.
+    #[inline]
+    fn place(&self, len: u64, request: &Request) -> Option<(u32, u64)> {
+        if request.lifetime == Lifetime::Resident {
+            let bottom = match self.resident_top {
+                NONE => self.blocks.first,
+                top => self.blocks.block(top).after,
+            };
+            let node = if bottom != NONE && self.fits(bottom, len, request.align) {
+                bottom
+            } else {
+                self.blocks.find(len, request.align)?
+            };
+            return Some((node, self.blocks.block(node).offset.next_multiple_of(request.align)));
+        }
+        let node = self.blocks.find(len, request.align)?;
+        let block = self.blocks.block(node);
+        let end = block.offset + block.len();
+        Some((node, (end - len) & !(request.align - 1)))
+    }
+
+    fn fits(&self, node: u32, len: u64, align: u64) -> bool {
+        let block = self.blocks.block(node);
+        block.is_free() && crate::blocks::fits(block, len, align)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, request: &Request) -> Refusal {
+        self.refused += 1;
+        if request.len == 0 {
+            return Refusal::Zero;
+        }
+        if !request.align.is_power_of_two() {
+            return Refusal::Alignment { align: request.align };
+        }
+        let max_bytes = self.longest(request.align);
+        if request.len > max_bytes {
+            return Refusal::NeverFits { max_bytes };
+        }
+        if self.out_of_nodes() {
+            return Refusal::OutOfNodes { capacity: self.limits.grants };
+        }
+        Refusal::Full {
+            total_free: self.usable() - self.live_bytes - self.pending.bytes,
+            largest_free: self.blocks.largest_free(),
+            pending: self.pending.bytes,
+            oldest: self.pending.oldest(&self.blocks),
+        }
+    }
+
+    #[inline]
+    fn out_of_nodes(&self) -> bool {
+        self.live_grants + self.pending.grants >= u64::from(self.limits.grants) || !self.blocks.can_cut()
+    }
+
+    /// The node of a live grant.
+    #[inline]
+    fn live_node(&self, handle: Handle) -> Result<u32, Misuse> {
+        let node = handle.0 as u32 & ((1 << INDEX_BITS) - 1);
+        let generation = handle.0 >> INDEX_BITS;
+        let Some(tag) = self.blocks.tag(node) else {
+            return Err(Misuse::UnknownHandle { handle });
+        };
+        if u64::from(tag.generation) == generation && self.blocks.block(node).state() == State::Live {
+            return Ok(node);
+        }
+        if generation == 0 || generation > u64::from(tag.generation) {
+            Err(Misuse::UnknownHandle { handle })
+        } else {
+            Err(Misuse::StaleHandle { handle })
+        }
+    }
+
+    /// Ends a live grant; the node that holds its bytes then.
+    #[inline]
+    fn end(&mut self, node: u32, after: &[Stamp]) -> u32 {
+        if node == self.resident_top {
+            let before = self.blocks.block(node).before;
+            let resident = before != NONE
+                && self.blocks.block(before).state() == State::Live
+                && self.blocks.tag(before).is_some_and(|tag| tag.lifetime == Lifetime::Resident);
+            self.resident_top = if resident { before } else { NONE };
+        }
+        let len = self.blocks.block(node).len();
+        self.peak = self.peak.max(self.live_bytes + self.pending.bytes);
+        self.live_bytes -= len;
+        self.live_grants -= 1;
+        if after.iter().all(|stamp| stamp.epoch == 0) {
+            return self.blocks.free(node);
+        }
+        self.blocks.block_mut(node).set(len, State::Pending);
+        self.blocks.tag_mut(node).serial = self.serial;
+        self.serial += 1;
+        self.pending.push(&mut self.blocks, node, after);
+        node
+    }
+
+    /// Ends the live grants that are not resident and were acquired from `serial` on.
+    fn end_since(&mut self, serial: u64, after: &[Stamp]) -> Rewound {
+        let mut ended = Rewound::default();
+        let mut node = self.blocks.first;
+        while node != NONE {
+            let block = *self.blocks.block(node);
+            let ends = block.state() == State::Live
+                && self
+                    .blocks
+                    .tag(node)
+                    .is_some_and(|tag| tag.serial >= serial && tag.lifetime != Lifetime::Resident);
+            if ends {
+                ended.grants += 1;
+                ended.bytes += block.len();
+                node = self.end(node, after);
+            }
+            node = self.blocks.block(node).after;
+        }
+        ended
+    }
+
+    /// The serial that the next acquisition gets: scopes begin at it.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Checks the stamps of a call that ends several grants, before any change.
+    pub(crate) fn check_stamps(&self, after: &[Stamp]) -> Result<(), Misuse> {
+        self.pending.check(after)
+    }
+
+    /// As `rewind`, with the scope kept by the caller.
+    pub(crate) fn end_from(&mut self, serial: u64, after: &[Stamp]) -> Rewound {
+        self.end_since(serial, after)
+    }
+}
+
+// SAFETY: the blocks are a chain by place that covers the capacity without overlap, and a grant is one block, live or
+// pending until `Pending` hands it back with all of its stamps complete; `carve` only cuts free blocks that hold the
+// rounded request at its alignment. A node's generation grows with every grant in it and is never used twice; scope
+// tokens are numbered by `ScopeStack`.
+#[allow(unsafe_code, reason = "implements the allocator trait")]
+unsafe impl SlabAllocator for TlsfSlab {
+    #[inline]
+    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+        let granule = self.limits.granule_bytes;
+        // One comparison sorts out zero and what can never fit.
+        let admitted = request.len.wrapping_sub(1) < self.usable()
+            && request.align.is_power_of_two()
+            && request.align <= self.limits.base_align
+            && !self.out_of_nodes();
+        if !admitted {
+            return Err(self.refuse(request));
+        }
+        let len = (request.len + (granule - 1)) & !(granule - 1);
+        let Some((node, offset)) = self.place(len, request) else {
+            return Err(self.refuse(request));
+        };
+        let tag = self.blocks.tag_mut(node);
+        let Some(generation) = tag.generation.checked_add(1) else {
+            self.refused += 1;
+            return Err(Refusal::OutOfNodes { capacity: self.limits.grants });
+        };
+        tag.generation = generation;
+        tag.serial = self.serial;
+        tag.lifetime = request.lifetime;
+        self.serial += 1;
+        self.blocks.carve(node, offset, len);
+        if request.lifetime == Lifetime::Resident && self.blocks.block(node).before == self.resident_top {
+            self.resident_top = node;
+        }
+        self.live_bytes += len;
+        self.live_grants += 1;
+        self.acquired += 1;
+        let handle = Handle(u64::from(generation) << INDEX_BITS | u64::from(node));
+        Ok(Grant { handle, offset, len: request.len })
+    }
+
+    #[inline]
+    fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
+        let node = self.live_node(handle)?;
+        self.pending.check(after)?;
+        self.end(node, after);
+        Ok(())
+    }
+
+    fn reclaim(&mut self, progress: &dyn Progress) -> u64 {
+        if self.pending.grants == 0 {
+            return 0;
+        }
+        let completed = Completed::read(progress, self.pending.queues());
+        let before = self.pending.bytes;
+        self.peak = self.peak.max(self.live_bytes + before);
+        let mut budget = self.limits.reclaim_batch;
+        for queue in 0..self.pending.queues() as usize {
+            while budget > 0 {
+                let Some(freed) = self.pending.pop(&mut self.blocks, queue, &completed) else {
+                    break;
+                };
+                budget -= 1;
+                if let Some(node) = freed {
+                    self.blocks.free(node);
+                }
+            }
+        }
+        before - self.pending.bytes
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            capacity_bytes: self.usable(),
+            live_bytes: self.live_bytes,
+            pending_bytes: self.pending.bytes,
+            largest_free_bytes: self.blocks.largest_free(),
+            peak_bytes: self.peak.max(self.live_bytes + self.pending.bytes),
+            live_grants: self.live_grants,
+            acquired_total: self.acquired,
+            refused_total: self.refused,
+        }
+    }
+
+    fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
+        let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes <= MAX_CAPACITY_BYTES);
+        let Some(grown) = grown.filter(|_| self.blocks.can_cut() || !self.out_of_nodes()) else {
+            return Err(Misuse::Overflow { operation: "grow", bytes: extra_bytes });
+        };
+        let before = self.usable();
+        self.capacity = grown;
+        if self.usable() > before {
+            self.blocks.extend(self.usable() - before);
+        }
+        Ok(self.usable())
+    }
+
+    fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
+        self.pending.check(after)?;
+        self.scopes.close_all();
+        Ok(self.end_since(0, after))
+    }
+
+    fn push_scope(&mut self) -> Result<Scope, Misuse> {
+        self.scopes.push(self.serial)
+    }
+
+    fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
+        self.pending.check(after)?;
+        let serial = self.scopes.mark(scope)?;
+        self.scopes.close(scope);
+        Ok(self.end_since(serial, after))
+    }
+
+    fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), Misuse> {
+        let mut node = self.blocks.first;
+        while node != NONE {
+            let block = self.blocks.block(node);
+            let lifetime = self.blocks.tag(node).map_or(Lifetime::General, |tag| tag.lifetime);
+            let state = match block.state() {
+                State::Free => SegmentState::Free,
+                State::Live => SegmentState::Live { lifetime },
+                State::Pending => {
+                    SegmentState::Pending { waits_for: self.pending.waits_for(&self.blocks, node) }
+                }
+            };
+            visit(Segment { offset: block.offset, len: block.len(), state });
+            node = block.after;
+        }
+        Ok(())
+    }
+}
