@@ -28,6 +28,11 @@ impl Bin {
         Self((row as u16) << SUB_BITS | sub)
     }
 
+    /// The class above.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// The lowest class all of whose blocks have at least `units`.
     #[inline]
     pub(crate) fn all_fit(units: u64) -> Self {

@@ -222,17 +222,18 @@ impl Blocks {
     #[inline]
     pub(crate) fn find(&self, len: u64, align: u64) -> Option<u32> {
         // The block's own class first: it may hold a snug fit.
-        let near = self.bins.first_from(self.bin_of(len))?;
-        let mut node = self.bins.head(near);
+        let mut class = self.bins.first_from(self.bin_of(len));
+        let mut node = self.bins.head(class?);
         for _ in 0..PROBES {
-            if node == NONE {
-                break;
-            }
             let block = self.block(node);
             if fits(block, len, align) {
                 return Some(node);
             }
             node = block.list_after;
+            if node == NONE {
+                class = class.and_then(|class| self.bins.first_from(class.next()));
+                node = self.bins.head(class?);
+            }
         }
         // Any block of this class fits, wherever it starts.
         let slack = align.saturating_sub(1 << self.unit_shift);

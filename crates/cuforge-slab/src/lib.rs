@@ -11,6 +11,7 @@ mod blocks;
 pub mod conformance;
 mod limits;
 mod pending;
+mod region;
 mod ring;
 mod scope;
 mod scopes;
@@ -18,6 +19,7 @@ mod stamps;
 mod tlsf;
 
 pub use limits::{BuildError, MAX_CAPACITY_BYTES, SlabLimits};
+pub use region::{RegionLayout, RegionSlab};
 pub use ring::RingSlab;
 pub use scope::ScopeSlab;
 pub use tlsf::TlsfSlab;

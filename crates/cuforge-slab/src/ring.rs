@@ -120,6 +120,20 @@ impl RingSlab {
         })
     }
 
+    /// Live and pending grants.
+    pub(crate) fn held(&self) -> u64 {
+        self.head_index - self.tail_index
+    }
+
+    /// Live and pending bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity
+    }
+
     fn place(&self, index: u64) -> usize {
         index as usize & (self.spans.len() - 1)
     }
@@ -210,7 +224,7 @@ impl RingSlab {
     }
 
     /// The stamp to wait for at either end; none if the grants at both ends are live.
-    fn oldest(&self) -> Option<Stamp> {
+    pub(crate) fn oldest(&self) -> Option<Stamp> {
         [self.tail_index, self.head_index.wrapping_sub(1)].into_iter().find_map(|index| {
             let place = self.place(index);
             let stamped = self.spans[place].end_and_flags & STAMPED != 0;
@@ -517,5 +531,26 @@ unsafe impl SlabAllocator for RingSlab {
             free(self.head, self.capacity, visit);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_run_out_before_they_repeat() {
+        let mut ring =
+            RingSlab::with_limits(1024, SlabLimits { grants: 2, ..SlabLimits::default() }).unwrap();
+        let last = (1 << HANDLE_BITS) - 4;
+        ring.spans[0].handle = last;
+        ring.spans[1].handle = last + 1;
+        let request = Request::new(64).with_lifetime(Lifetime::Transient);
+        for expected in [last + 2, last + 3] {
+            let grant = ring.acquire(&request).unwrap();
+            assert_eq!(grant.handle, Handle(expected));
+            ring.release(grant.handle, &[]).unwrap();
+        }
+        assert_eq!(ring.acquire(&request), Err(Refusal::OutOfNodes { capacity: 2 }));
     }
 }

@@ -67,6 +67,10 @@ pub struct TlsfSlab {
     refused: u64,
     /// The topmost of the resident grants that fill the lower end.
     resident_top: u32,
+    /// A range that is never free: its start and end.
+    reserved: (u64, u64),
+    /// The longest request, whatever its alignment.
+    longest: u64,
 }
 
 impl TlsfSlab {
@@ -106,7 +110,40 @@ impl TlsfSlab {
             serial: 0,
             refused: 0,
             resident_top: NONE,
+            reserved: (origin, origin),
+            longest: usable,
         })
+    }
+
+    /// Takes `len` bytes at the upper end out of circulation for good; where they start.
+    pub(crate) fn reserve(&mut self, len: u64, align: u64) -> Option<(Handle, u64)> {
+        let request = Request::new(len).with_align(align);
+        let grant = self.acquire(&request).ok()?;
+        let (node, granule) = (self.live_node(grant.handle).ok()?, self.limits.granule_bytes);
+        self.blocks.tag_mut(node).lifetime = Lifetime::Resident;
+        self.reserved = (grant.offset, grant.offset + len.next_multiple_of(granule));
+        self.longest = self.longest(1);
+        Some((grant.handle, grant.offset))
+    }
+
+    /// Live and pending grants.
+    pub(crate) fn held(&self) -> u64 {
+        self.live_grants + self.pending.grants
+    }
+
+    /// Live and pending bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.live_bytes + self.pending.bytes
+    }
+
+    /// The stamp that the block released first waits for.
+    pub(crate) fn oldest(&self) -> Option<Stamp> {
+        self.pending.oldest(&self.blocks)
+    }
+
+    /// One past the last byte.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.origin + self.usable()
     }
 
     fn usable(&self) -> u64 {
@@ -114,13 +151,13 @@ impl TlsfSlab {
     }
 
     /// The longest request with this alignment that an empty allocator serves.
-    fn longest(&self, align: u64) -> u64 {
+    pub(crate) fn longest(&self, align: u64) -> u64 {
         if align > self.limits.base_align {
             return 0;
         }
-        // A power of two at most 2^63 and an origin below 2^60 do not overflow.
-        let padding = self.origin.next_multiple_of(align) - self.origin;
-        self.usable().saturating_sub(padding)
+        // A power of two at most 2^63 and offsets at most 2^60 do not overflow.
+        let run = |from: u64, to: u64| to.saturating_sub(from.next_multiple_of(align));
+        run(self.origin, self.reserved.0).max(run(self.reserved.1, self.end_offset()))
     }
 
     /// Where a request of `len` rounded bytes goes: the block and the offset in it.
@@ -241,21 +278,6 @@ impl TlsfSlab {
         }
         ended
     }
-
-    /// The serial that the next acquisition gets: scopes begin at it.
-    pub(crate) fn next_serial(&self) -> u64 {
-        self.serial
-    }
-
-    /// Checks the stamps of a call that ends several grants, before any change.
-    pub(crate) fn check_stamps(&self, after: &[Stamp]) -> Result<(), Misuse> {
-        self.pending.check(after)
-    }
-
-    /// As `rewind`, with the scope kept by the caller.
-    pub(crate) fn end_from(&mut self, serial: u64, after: &[Stamp]) -> Rewound {
-        self.end_since(serial, after)
-    }
 }
 
 // SAFETY: the blocks are a chain by place that covers the capacity without overlap, and a grant is one block, live or
@@ -268,7 +290,7 @@ unsafe impl SlabAllocator for TlsfSlab {
     fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
         let granule = self.limits.granule_bytes;
         // One comparison sorts out zero and what can never fit.
-        let admitted = request.len.wrapping_sub(1) < self.usable()
+        let admitted = request.len.wrapping_sub(1) < self.longest
             && request.align.is_power_of_two()
             && request.align <= self.limits.base_align
             && !self.out_of_nodes();
@@ -351,6 +373,7 @@ unsafe impl SlabAllocator for TlsfSlab {
         self.capacity = grown;
         if self.usable() > before {
             self.blocks.extend(self.usable() - before);
+            self.longest = self.longest(1);
         }
         Ok(self.usable())
     }
@@ -388,5 +411,101 @@ unsafe impl SlabAllocator for TlsfSlab {
             node = block.after;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn slab(capacity: u64, grants: u32) -> TlsfSlab {
+        TlsfSlab::with_limits(capacity, SlabLimits { grants, ..SlabLimits::default() }).unwrap()
+    }
+
+    fn most_steps(slab: &mut TlsfSlab, seed: u64, rounds: u64) -> [u32; 3] {
+        let mut held = Vec::new();
+        let mut most = [0; 3];
+        let mut random = seed | 1;
+        for _ in 0..rounds {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let len = 256u64 << ((random >> 8) % 12);
+            let request = Request::new(len + (random >> 20) % len).with_align(256 << ((random >> 50) % 5));
+            slab.blocks.take_steps();
+            let kind = match slab.acquire(&request) {
+                Ok(grant) => {
+                    held.push(grant.handle);
+                    0
+                }
+                Err(_) => {
+                    most[1] = most[1].max(slab.blocks.take_steps());
+                    let handle = held.swap_remove(random as usize % held.len());
+                    slab.blocks.take_steps();
+                    slab.release(handle, &[]).unwrap();
+                    2
+                }
+            };
+            most[kind] = most[kind].max(slab.blocks.take_steps());
+        }
+        most
+    }
+
+    #[test]
+    fn success_refusal_and_release_take_a_bounded_number_of_steps_however_many_blocks_there_are() {
+        let small = most_steps(&mut slab(4 << 20, 20_000), 1, 30_000);
+        let large = most_steps(&mut slab(1 << 30, 200_000), 2, 400_000);
+        for most in [small, large] {
+            // Blocks and classes visited: a search of PROBES entries, a cut in three, a join of three.
+            assert!(most[0] <= 40 && most[1] <= 20 && most[2] <= 40, "{small:?} {large:?}");
+        }
+    }
+
+    #[test]
+    fn a_failing_search_stays_bounded_when_its_own_class_is_full_of_blocks_that_are_too_small() {
+        let mut slab = slab(64 << 20, 60_000);
+        // 256-byte separators between blocks of 33 granules: class of 33, none of which holds 33 granules aligned.
+        let mut holes = Vec::new();
+        while let Ok(hole) = slab.acquire(&Request::new(66 * 256)) {
+            holes.push(hole.handle);
+            if slab.acquire(&Request::new(256)).is_err() {
+                break;
+            }
+        }
+        while slab.acquire(&Request::new(256)).is_ok() {}
+        let count = holes.len();
+        holes.into_iter().for_each(|hole| slab.release(hole, &[]).unwrap());
+        assert!(count > 3_000);
+        slab.blocks.take_steps();
+        // 67 granules are of the same class as the holes of 66.
+        assert!(matches!(slab.acquire(&Request::new(67 * 256)), Err(Refusal::Full { .. })));
+        assert!(slab.blocks.take_steps() <= 20, "of {count} blocks in the class");
+    }
+
+    #[test]
+    fn exactly_as_many_grants_as_there_are_nodes_for_can_be_made() {
+        for grants in [1, 2, 8, 100] {
+            let mut slab = slab(1 << 20, grants);
+            let made: Vec<_> = core::iter::from_fn(|| slab.acquire(&Request::new(300)).ok()).collect();
+            assert_eq!(made.len(), grants as usize);
+            let refusal = slab.acquire(&Request::new(1)).unwrap_err();
+            assert_eq!(refusal, Refusal::OutOfNodes { capacity: grants });
+        }
+    }
+
+    #[test]
+    fn a_node_whose_generations_are_used_up_is_never_granted_again() {
+        let mut slab = slab(1 << 16, 4);
+        slab.blocks.start_generations(u32::MAX - 2);
+        let mut handles = Vec::new();
+        while let Ok(grant) = slab.acquire(&Request::new(256)) {
+            assert!(!handles.contains(&grant.handle), "{grant:?}");
+            handles.push(grant.handle);
+            slab.release(grant.handle, &[]).unwrap();
+            assert!(slab.release(grant.handle, &[]).is_err());
+        }
+        assert!(handles.len() >= 4, "all nodes were used before giving up: {}", handles.len());
+        assert!(matches!(slab.acquire(&Request::new(256)), Err(Refusal::OutOfNodes { .. })));
     }
 }

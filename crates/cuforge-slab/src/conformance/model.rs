@@ -125,7 +125,7 @@ impl Model {
         promise(grant.len == request.len, "a grant has the length asked for", || {
             format!("{request:?} got {grant:?}")
         })?;
-        promise(grant.offset % request.align == 0, "a grant is aligned as asked for", || {
+        promise(grant.offset.is_multiple_of(request.align), "a grant is aligned as asked for", || {
             format!("{request:?} got {grant:?}")
         })?;
         let end = grant.offset.checked_add(grant.len).filter(|end| *end <= self.holders.len() as u64);

@@ -136,16 +136,18 @@ pub(crate) fn alignments(build: Build<'_>) -> Result<(), Violation> {
                     let request = Request::new(len).with_align(align).with_lifetime(lifetime);
                     match slab.acquire(&request) {
                         Ok(grant) => {
-                            promise(grant.offset % align == 0, "a grant is aligned as asked for", || {
-                                format!("{request:?} got {grant:?}")
-                            })?;
+                            promise(
+                                grant.offset.is_multiple_of(align),
+                                "a grant is aligned as asked for",
+                                || format!("{request:?} got {grant:?}"),
+                            )?;
                             disjoint(&held, grant)?;
                             held.push(grant);
                         }
                         Err(refusal) => {
                             promise(!held.is_empty(), "an idle allocator serves what fits", || {
                                 format!("{request:?}: {refusal:?}")
-                            })?
+                            })?;
                         }
                     }
                     if held.len() > 2 {
@@ -287,7 +289,7 @@ pub(crate) fn rewinds_in_flight_wait(build: Build<'_>) -> Result<(), Violation> 
                     // Over after a rewind, live after an unsupported one or if resident.
                     let _ = slab.release(grant.handle, &[]);
                 }
-                settle(&mut *slab, &[u64::MAX; 16])
+                settle(&mut *slab, &[u64::MAX; 16]);
             }
         }
     }
@@ -380,7 +382,7 @@ pub(crate) fn tokens_stay_unique(build: Build<'_>) -> Result<(), Violation> {
             format!("{grant:?}")
         })?;
         // Every other grant is ended by its scope, if there are scopes.
-        if grant.handle.0 % 2 == 0 || scope.is_err() {
+        if grant.handle.0.is_multiple_of(2) || scope.is_err() {
             let _ = slab.release(grant.handle, &[]);
         }
         if let Ok(scope) = scope {

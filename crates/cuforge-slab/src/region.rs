@@ -1,0 +1,372 @@
+//! The default allocator: resident bytes from the bottom, a general region, a ring for transients.
+
+use crate::limits::{BuildError, SlabLimits, check_capacity};
+use crate::ring::RingSlab;
+use crate::scopes::ScopeStack;
+use crate::tlsf::TlsfSlab;
+use core::ops::Range;
+use cuforge_core::{
+    Access, Grant, Handle, Lifetime, Misuse, Progress, QueueId, Refusal, Request, Rewound, Scope, Segment,
+    SlabAllocator, Stamp, Stats,
+};
+
+/// How a slab is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionLayout {
+    /// Bytes of the ring for transients, at the upper end; 0 for none. What does not fit into the ring goes to the
+    /// general region.
+    pub transient_bytes: u64,
+    /// Bytes at the lower end for [`Access::StorageRead`] alone, 0 to let both kinds of access share everything.
+    /// CUDA needs no such division. A backend that binds whole buffers does where it forbids one buffer to be bound
+    /// for reading and for writing in one dispatch, as WebGPU does: there each kind gets a buffer of its own.
+    pub read_only_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    main: Scope,
+    read_only: Option<Scope>,
+    ring: Option<Scope>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    slab: RingSlab,
+    /// Where it lies, and the handle of the block that reserves it.
+    offset: u64,
+    align: u64,
+    block: Handle,
+}
+
+// Whose handle it is: the upper three bits.
+const TAG_SHIFT: u32 = 61;
+const MAIN: u64 = 0;
+const READ_ONLY: u64 = 1;
+const RING: u64 = 2;
+
+/// The default allocator of a slab: every lifetime in the place that suits it.
+///
+/// From the bottom up: optionally a region for read-only access; resident grants, written once and kept through every
+/// rewind and clear; general grants, from the upper end of free blocks; and a [`RingSlab`] for transients. Only the
+/// ring's place is fixed: resident and general grants share the rest through a [`TlsfSlab`] and meet in the middle.
+/// Transients that the ring has no room for go to the general region, and so no long-lived transient blocks others
+/// for long. Growth extends the general region behind the ring.
+///
+/// Costs are those of [`RingSlab`] for transients and of [`TlsfSlab`] for all else; `acquire` and `release` are O(1).
+/// Nothing allocates after construction.
+///
+/// ```
+/// use cuforge_core::{Ledger, LedgerLimits, Lifetime, Request};
+/// use cuforge_slab::RegionSlab;
+///
+/// let mut ledger = Ledger::new(Box::new(RegionSlab::new(64 << 20)?), LedgerLimits::default());
+/// let weights = ledger.acquire(&Request::new(8 << 20).with_lifetime(Lifetime::Resident))?;
+/// let step = ledger.push_scope()?;
+/// let scratch = ledger.acquire(&Request::new(1 << 20).with_lifetime(Lifetime::Transient))?;
+/// assert_eq!((weights.offset(), scratch.offset()), (0, 48 << 20));
+/// assert_eq!(ledger.rewind(step)?.grants, 1);
+/// assert!(ledger.check(&scratch).is_err() && ledger.check(&weights).is_ok());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RegionSlab {
+    main: TlsfSlab,
+    read_only: Option<TlsfSlab>,
+    ring: Option<Ring>,
+    scopes: ScopeStack<Marks>,
+    limits: SlabLimits,
+    peak: u64,
+    acquired: u64,
+    refused: u64,
+}
+
+impl RegionSlab {
+    /// A slab of `capacity_bytes` of which a quarter is the ring, with default limits. O(limits).
+    ///
+    /// # Errors
+    /// [`BuildError::Capacity`] if not one granule fits, [`BuildError::TooLarge`].
+    pub fn new(capacity_bytes: u64) -> Result<Self, BuildError> {
+        let layout = RegionLayout { transient_bytes: capacity_bytes / 4, read_only_bytes: 0 };
+        Self::with_layout(capacity_bytes, layout, SlabLimits::default())
+    }
+
+    /// A slab with a division and limits of one's own. Region sizes are rounded down to the granule.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`BuildError::Regions`] if the regions leave nothing for general grants,
+    /// [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].
+    pub fn with_layout(
+        capacity_bytes: u64,
+        layout: RegionLayout,
+        limits: SlabLimits,
+    ) -> Result<Self, BuildError> {
+        check_capacity(capacity_bytes, limits.granule_bytes, &limits)?;
+        let round = |bytes: u64| bytes & !(limits.granule_bytes - 1);
+        let (transient, read_only) = (round(layout.transient_bytes), round(layout.read_only_bytes));
+        let regions = transient.saturating_add(read_only);
+        let too_much = BuildError::Regions { regions_bytes: regions, capacity_bytes };
+        if regions >= round(capacity_bytes) {
+            return Err(too_much);
+        }
+        // One block more than grants: the ring's.
+        let pool_limits = SlabLimits { grants: limits.grants + 1, ..limits };
+        let mut main = TlsfSlab::with_origin(read_only, capacity_bytes - read_only, pool_limits)?;
+        let read_only = match read_only {
+            0 => None,
+            bytes => Some(TlsfSlab::with_limits(bytes, limits)?),
+        };
+        let ring = match transient {
+            0 => None,
+            bytes => {
+                // As aligned as its size makes worthwhile, so that few transients have to go elsewhere.
+                let align = 1u64 << (bytes / 16).max(1).ilog2();
+                let align = align.max(limits.granule_bytes).min(limits.base_align);
+                let (block, offset) =
+                    main.reserve(bytes, align).or_else(|| main.reserve(bytes, 1)).ok_or(too_much)?;
+                let align = limits.base_align.min(1 << offset.trailing_zeros().min(63));
+                let slab = RingSlab::with_limits(bytes, SlabLimits { base_align: align, ..limits })?;
+                Some(Ring { slab, offset, align, block })
+            }
+        };
+        let scopes = ScopeStack::new(limits.scopes);
+        Ok(Self { main, read_only, ring, scopes, limits, peak: 0, acquired: 0, refused: 0 })
+    }
+
+    /// The bytes that grants of an access come from: what a backend that binds them apart makes one buffer of. Both
+    /// are the whole slab unless the layout divides them; growth extends the read-write range.
+    pub fn range_of(&self, access: Access) -> Range<u64> {
+        match (&self.read_only, access) {
+            (Some(pool), Access::StorageRead) => 0..pool.end_offset(),
+            (Some(pool), Access::StorageReadWrite) => pool.end_offset()..self.main.end_offset(),
+            (None, _) => 0..self.main.end_offset(),
+        }
+    }
+
+    /// The bytes of the ring for transients; empty if there is none.
+    pub fn transient_range(&self) -> Range<u64> {
+        self.ring.as_ref().map_or(0..0, |ring| ring.offset..ring.offset + ring.slab.capacity_bytes())
+    }
+
+    fn held(&self) -> u64 {
+        let ring = self.ring.as_ref().map_or(0, |ring| ring.slab.held());
+        let reserved = u64::from(self.ring.is_some());
+        self.main.held() - reserved + self.read_only.as_ref().map_or(0, TlsfSlab::held) + ring
+    }
+
+    /// The ring, if the request belongs there.
+    #[inline]
+    fn ring_for(&mut self, request: &Request) -> Option<&mut Ring> {
+        let apart = self.read_only.is_some() && request.access == Access::StorageRead;
+        let ring = self.ring.as_mut()?;
+        (request.lifetime == Lifetime::Transient && !apart && request.align <= ring.align).then_some(ring)
+    }
+
+    #[inline]
+    fn pool_for(&mut self, request: &Request) -> (&mut TlsfSlab, u64) {
+        match &mut self.read_only {
+            Some(pool) if request.access == Access::StorageRead => (pool, READ_ONLY),
+            _ => (&mut self.main, MAIN),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, request: &Request, refusal: Refusal) -> Refusal {
+        self.refused += 1;
+        let ring = self.ring_for(request).map_or(0, |ring| ring.slab.capacity_bytes());
+        let stats = self.stats();
+        match refusal {
+            Refusal::NeverFits { max_bytes } if request.len > ring => {
+                Refusal::NeverFits { max_bytes: max_bytes.max(ring) }
+            }
+            Refusal::NeverFits { .. } | Refusal::Full { .. } => Refusal::Full {
+                total_free: stats.free_bytes(),
+                largest_free: stats.largest_free_bytes,
+                pending: stats.pending_bytes,
+                oldest: self.oldest(request, refusal),
+            },
+            other => other,
+        }
+    }
+
+    /// The stamp to wait for: of the region that the request belongs to, else of any.
+    fn oldest(&self, request: &Request, refusal: Refusal) -> Option<Stamp> {
+        let own = match refusal {
+            Refusal::Full { oldest, .. } => oldest,
+            _ => None,
+        };
+        let ring = self.ring.as_ref().and_then(|ring| ring.slab.oldest());
+        let main = self.main.oldest();
+        let read_only = self.read_only.as_ref().and_then(TlsfSlab::oldest);
+        let first = if request.lifetime == Lifetime::Transient { ring.or(own) } else { own.or(main) };
+        first.or(main).or(read_only).or(ring)
+    }
+
+    /// Passes a release on to the region that the handle is of.
+    #[inline]
+    fn release_inside(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
+        let inner = Handle(handle.0 & ((1 << TAG_SHIFT) - 1));
+        match (handle.0 >> TAG_SHIFT, &mut self.ring, &mut self.read_only) {
+            (RING, Some(ring), _) => ring.slab.release(inner, after),
+            (MAIN, Some(ring), _) if ring.block == handle => Err(Misuse::UnknownHandle { handle }),
+            (MAIN, _, _) => self.main.release(inner, after),
+            (READ_ONLY, _, Some(pool)) => pool.release(inner, after),
+            _ => Err(Misuse::UnknownHandle { handle }),
+        }
+    }
+
+    fn check_stamps(&self, after: &[Stamp]) -> Result<(), Misuse> {
+        let unknown = after.iter().find(|stamp| stamp.queue >= QueueId(self.limits.queues));
+        unknown.map_or(Ok(()), |stamp| Err(Misuse::UnknownQueue { queue: stamp.queue }))
+    }
+
+    #[inline]
+    fn note_peak(&mut self) {
+        let (ring, reserved) =
+            self.ring.as_ref().map_or((0, 0), |ring| (ring.slab.used_bytes(), ring.slab.capacity_bytes()));
+        let read_only = self.read_only.as_ref().map_or(0, TlsfSlab::used_bytes);
+        self.peak = self.peak.max(self.main.used_bytes() - reserved + ring + read_only);
+    }
+}
+
+fn add(ended: &mut Rewound, more: Rewound) {
+    ended.grants += more.grants;
+    ended.bytes += more.bytes;
+}
+
+// SAFETY: the regions are disjoint: the read-only pool lies below `main`, and the ring inside one block of `main` that
+// stays live for good (it is resident, and its handle is refused). Each region keeps the contract, offsets of the ring
+// are moved by the block's start, and the upper bits of a handle keep the regions' handles apart.
+#[allow(unsafe_code, reason = "implements the allocator trait")]
+unsafe impl SlabAllocator for RegionSlab {
+    #[inline]
+    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+        if self.held() >= u64::from(self.limits.grants) && request.len > 0 && request.align.is_power_of_two()
+        {
+            let never = self.pool_for(request).0.longest(request.align);
+            let ring = self.ring_for(request).map_or(0, |ring| ring.slab.capacity_bytes());
+            let refusal = if request.len > never.max(ring) {
+                Refusal::NeverFits { max_bytes: never.max(ring) }
+            } else {
+                Refusal::OutOfNodes { capacity: self.limits.grants }
+            };
+            self.refused += 1;
+            return Err(refusal);
+        }
+        let from_ring = self.ring_for(request).and_then(|ring| {
+            let grant = ring.slab.acquire(request).ok()?;
+            let handle = Handle(grant.handle.0 | RING << TAG_SHIFT);
+            Some(Grant { handle, offset: ring.offset + grant.offset, len: grant.len })
+        });
+        let grant = match from_ring {
+            Some(grant) => grant,
+            None => {
+                let (pool, tag) = self.pool_for(request);
+                match pool.acquire(request) {
+                    Ok(grant) => Grant { handle: Handle(grant.handle.0 | tag << TAG_SHIFT), ..grant },
+                    Err(refusal) => return Err(self.refuse(request, refusal)),
+                }
+            }
+        };
+        self.acquired += 1;
+        Ok(grant)
+    }
+
+    #[inline]
+    fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
+        self.note_peak();
+        self.release_inside(handle, after).map_err(|misuse| match misuse {
+            Misuse::StaleHandle { .. } => Misuse::StaleHandle { handle },
+            Misuse::UnknownHandle { .. } => Misuse::UnknownHandle { handle },
+            other => other,
+        })
+    }
+
+    fn reclaim(&mut self, progress: &dyn Progress) -> u64 {
+        self.note_peak();
+        let ring = self.ring.as_mut().map_or(0, |ring| ring.slab.reclaim(progress));
+        let read_only = self.read_only.as_mut().map_or(0, |pool| pool.reclaim(progress));
+        ring + read_only + self.main.reclaim(progress)
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.main.stats();
+        if let Some(ring) = &self.ring {
+            // The reserved block counts as what is in it.
+            let inside = ring.slab.stats();
+            stats.live_bytes = stats.live_bytes - inside.capacity_bytes + inside.live_bytes;
+            stats.live_grants = stats.live_grants - 1 + inside.live_grants;
+            stats.pending_bytes += inside.pending_bytes;
+            stats.largest_free_bytes = stats.largest_free_bytes.max(inside.largest_free_bytes);
+        }
+        if let Some(pool) = &self.read_only {
+            let pool = pool.stats();
+            stats.capacity_bytes += pool.capacity_bytes;
+            stats.live_bytes += pool.live_bytes;
+            stats.live_grants += pool.live_grants;
+            stats.pending_bytes += pool.pending_bytes;
+            stats.largest_free_bytes = stats.largest_free_bytes.max(pool.largest_free_bytes);
+        }
+        stats.peak_bytes = self.peak.max(stats.live_bytes + stats.pending_bytes);
+        stats.acquired_total = self.acquired;
+        stats.refused_total = self.refused;
+        stats
+    }
+
+    fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
+        self.main.grow(extra_bytes)?;
+        Ok(self.stats().capacity_bytes)
+    }
+
+    fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
+        self.check_stamps(after)?;
+        self.note_peak();
+        self.scopes.close_all();
+        let mut ended = self.main.clear(after)?;
+        if let Some(pool) = &mut self.read_only {
+            add(&mut ended, pool.clear(after)?);
+        }
+        if let Some(ring) = &mut self.ring {
+            add(&mut ended, ring.slab.clear(after)?);
+        }
+        Ok(ended)
+    }
+
+    fn push_scope(&mut self) -> Result<Scope, Misuse> {
+        // All stacks are equally deep, so either all push or none.
+        let main = self.main.push_scope()?;
+        let read_only = self.read_only.as_mut().map(TlsfSlab::push_scope).transpose()?;
+        let ring = self.ring.as_mut().map(|ring| ring.slab.push_scope()).transpose()?;
+        self.scopes.push(Marks { main, read_only, ring })
+    }
+
+    fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
+        self.check_stamps(after)?;
+        let marks = self.scopes.mark(scope)?;
+        self.note_peak();
+        self.scopes.close(scope);
+        let mut ended = self.main.rewind(marks.main, after)?;
+        if let (Some(pool), Some(mark)) = (&mut self.read_only, marks.read_only) {
+            add(&mut ended, pool.rewind(mark, after)?);
+        }
+        if let (Some(ring), Some(mark)) = (&mut self.ring, marks.ring) {
+            add(&mut ended, ring.slab.rewind(mark, after)?);
+        }
+        Ok(ended)
+    }
+
+    fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), Misuse> {
+        if let Some(pool) = &self.read_only {
+            pool.inspect(visit)?;
+        }
+        let mut inside = Ok(());
+        self.main.inspect(&mut |segment| match &self.ring {
+            Some(ring) if segment.offset == ring.offset => {
+                inside = ring.slab.inspect(&mut |inner| {
+                    visit(Segment { offset: inner.offset + ring.offset, ..inner });
+                });
+            }
+            _ => visit(segment),
+        })?;
+        inside
+    }
+}
