@@ -99,10 +99,10 @@ impl Program {
     pub fn variable(&self, name: &str, memory: &mut Memory) -> Result<Option<(u64, u64)>, MemoryError> {
         let addresses = self.place(memory)?;
         let variables = self.inner.variables.iter().zip(addresses);
-        let found = variables
+        let mut found = variables
             .filter(|(variable, _)| variable.name == name)
             .map(|(variable, address)| (address, variable.bytes.len() as u64));
-        Ok(found.last())
+        Ok(found.next())
     }
 
     /// Puts the module's variables into the memory with their initial values, once; gives their addresses.

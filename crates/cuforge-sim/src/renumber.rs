@@ -47,7 +47,7 @@ impl Op {
             | Self::Select32(_, a, b, _)
             | Self::Join64(_, a, b) => (*a, *b) = (narrow(*a), narrow(*b)),
             Self::Bin64(_, _, a, b) | Self::Carry64(_, _, a, b) | Self::Select64(_, a, b, _) => {
-                (*a, *b) = (wide(*a), wide(*b))
+                (*a, *b) = (wide(*a), wide(*b));
             }
             Self::Shift64(_, _, a, b) => (*a, *b) = (wide(*a), narrow(*b)),
             Self::Tern32(_, _, a, b, c) => (*a, *b, *c) = (narrow(*a), narrow(*b), narrow(*c)),

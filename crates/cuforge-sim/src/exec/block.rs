@@ -171,7 +171,7 @@ fn special_value(shot: &Shot, warp: usize, special: Special) -> L64 {
     }
 }
 
-/// A small generator (SplitMix64) for the order of warps.
+/// A small generator (`SplitMix64`) for the order of warps.
 #[derive(Debug)]
 struct Random(u64);
 

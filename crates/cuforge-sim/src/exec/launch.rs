@@ -151,14 +151,11 @@ fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
     let fault: Mutex<Option<(u32, Box<Fault>)>> = Mutex::new(None);
     let work = || {
         let mut runner = BlockRunner::new(shot);
-        loop {
-            // Blocks are handed out in ascending order and the counter jumps to the end at a fault, so every block
-            // below the lowest faulting one still runs.
-            let Ok(block) = next
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| (next < blocks).then(|| next + 1))
-            else {
-                break;
-            };
+        // Blocks are handed out in ascending order and the counter jumps to the end at a fault, so every block
+        // below the lowest faulting one still runs.
+        let take =
+            || next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < blocks).then(|| n + 1));
+        while let Ok(block) = take() {
             if let Err(found) = runner.run(block) {
                 next.fetch_max(blocks, Ordering::Relaxed);
                 let mut lowest = fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
