@@ -5,10 +5,14 @@
 //! gives a rigorous bound on how far a correct kernel may be off, so that no tolerance is a bare constant.
 #![deny(unsafe_code)]
 
+mod adapters;
 mod case;
+mod check;
 mod compare;
 pub mod corpus;
+mod discriminate;
 mod error;
+mod execute;
 mod fill;
 mod format;
 mod interface;
@@ -20,9 +24,13 @@ mod reference;
 pub mod report;
 mod tracked;
 mod verdict;
+mod verify;
 
+pub use adapters::{SimContext, SimContextBuilder, SimError};
 pub use case::{Case, CaseBuilder, ShippedPtx};
+pub use check::{Check, CheckOptions, check};
 pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};
+pub use discriminate::MutantOptions;
 pub use error::OracleError;
 pub use fill::{Custom, Fill};
 pub use format::Format;
@@ -36,3 +44,4 @@ pub use tracked::{Tracked, Tracker, Undecided};
 pub use verdict::{
     Discrimination, Fate, MutantReport, Origin, OutputReport, Provenance, Report, Timing, Verdict,
 };
+pub use verify::{VerifyOptions, verify, verify_with};
