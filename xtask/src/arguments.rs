@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -68,6 +69,15 @@ impl Options {
         })
     }
 
+    /// The value of the option just read, as a `T`.
+    pub(crate) fn value<T: FromStr>(&mut self) -> Result<T, Stop>
+    where
+        T::Err: Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
+    {
+        let usage = self.usage;
+        self.parser.value().and_then(|value| value.parse()).map_err(|error| Stop::usage(usage, error))
+    }
+
     /// The value of the option just read, as a path.
     pub(crate) fn path(&mut self) -> Result<PathBuf, Stop> {
         let usage = self.usage;
@@ -83,6 +93,11 @@ impl Options {
             Item::Option(name) => Stop::usage(self.usage, format!("unknown option --{name}")),
             Item::Word(word) => Stop::usage(self.usage, format!("unexpected word {word:?}")),
         }
+    }
+
+    /// The error for a value that the verb does not take.
+    pub(crate) fn refuse(&self, why: impl std::fmt::Display) -> Stop {
+        Stop::usage(self.usage, why)
     }
 
     /// Ends a verb that takes no options at all.
@@ -108,16 +123,18 @@ mod tests {
         for words in [&["--seed=7"][..], &["--seed", "7"][..]] {
             let mut options = options(words);
             assert_eq!(options.next().unwrap(), Some(Item::Option("seed".into())));
-            assert_eq!(options.path().unwrap(), PathBuf::from("7"));
+            assert_eq!(options.value::<u64>().unwrap(), 7);
             assert_eq!(options.next().unwrap(), None);
         }
     }
 
     #[test]
-    fn a_missing_value_is_a_usage_error() {
-        let mut options = options(&["--json"]);
-        options.next().unwrap();
-        assert_eq!(options.path().unwrap_err().ending(), Ending::Usage);
+    fn a_missing_or_malformed_value_is_a_usage_error() {
+        for words in [&["--seed"][..], &["--seed", "seven"][..]] {
+            let mut options = options(words);
+            options.next().unwrap();
+            assert_eq!(options.value::<u64>().unwrap_err().ending(), Ending::Usage);
+        }
     }
 
     #[test]

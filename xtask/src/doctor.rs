@@ -1,6 +1,5 @@
 //! `cargo xtask doctor`: what this machine has for cuforge, what is missing, and how to get it.
 
-mod driver;
 mod nvrtc;
 
 use std::fs;
@@ -14,7 +13,7 @@ use crate::arguments::{Arguments, Item};
 use crate::ending::{Ending, Stop};
 use crate::toolchain::{self, Version};
 use crate::{process, workspace};
-use driver::{Device, Driver};
+use crate::driver::{self, Device, Driver};
 use nvrtc::Nvrtc;
 
 const USAGE: &str = "\

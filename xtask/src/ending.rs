@@ -12,6 +12,8 @@ pub(crate) enum Ending {
     Failed,
     /// The required device was not there, or nothing ran.
     NothingRan,
+    /// The device faulted.
+    DeviceFault,
     /// The command line makes no sense.
     Usage,
 }
@@ -23,6 +25,7 @@ impl Ending {
             Self::Good => 0,
             Self::Failed => 1,
             Self::NothingRan => 2,
+            Self::DeviceFault => 3,
             Self::Usage => 64,
         }
     }
@@ -75,8 +78,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_scripts_depend_on() {
-        let all = [Ending::Good, Ending::Failed, Ending::NothingRan, Ending::Usage];
-        assert_eq!(all.map(Ending::code), [0, 1, 2, 64]);
+        let all = [Ending::Good, Ending::Failed, Ending::NothingRan, Ending::DeviceFault, Ending::Usage];
+        assert_eq!(all.map(Ending::code), [0, 1, 2, 3, 64]);
     }
 
     #[test]

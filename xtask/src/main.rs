@@ -2,13 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod device;
 mod doctor;
+mod driver;
 mod ending;
+mod judge;
 mod lint;
 mod metadata;
 mod process;
+mod quickstart;
 mod test;
 mod toolchain;
+mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -19,6 +24,10 @@ use ending::{Ending, Stop};
 const USAGE: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
+  quickstart [--device auto|cuda|sim]
+          the main job: compile, run and verify the kernels of the corpus on the best device there is
+  verify [--device auto|cuda|sim] [--kernel NAME] [--seed N] [--junit FILE] [--json FILE]
+          the oracle over the kernel corpus
   test [--long]
           all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
   doctor [--json FILE]
@@ -26,7 +35,8 @@ usage: cargo xtask VERB [OPTIONS]
   lint    fmt, clippy, rustdoc, arrows between crates, each crate alone, tidy
   help    this text
 
-exit codes: 0 all good, 1 something failed, 2 nothing ran, 64 usage
+exit codes: 0 all good, 1 something failed, 2 the required device was not there or nothing ran,
+3 the device faulted, 64 usage
 ";
 
 fn main() -> ExitCode {
@@ -43,6 +53,8 @@ fn run() -> Result<Ending, Stop> {
     let mut arguments = Arguments::from_command_line();
     let verb = arguments.verb(USAGE)?;
     match verb.as_str() {
+        "quickstart" => quickstart::run(arguments),
+        "verify" => verify::run(arguments),
         "test" => test::run(arguments),
         "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),

@@ -1,0 +1,199 @@
+//! Judges corpus kernels with the oracle: where their code comes from, which context runs them, how a run ends.
+
+use std::sync::Arc;
+
+use cuforge_compile::{Compiler, Nvrtc, SearchPaths};
+use cuforge_core::{Adapter, KernelCompiler, OracleContext};
+use cuforge_oracle::corpus::{CorpusKernel, Form};
+use cuforge_oracle::report::{details, to_table};
+use cuforge_oracle::{Report, SimContext, Timing, Verdict, VerifyOptions, verify_with};
+
+use crate::ending::{Ending, Stop};
+use crate::toolchain::{self, Version};
+
+/// Where the code of CUDA C kernels comes from.
+#[derive(Clone)]
+pub(crate) enum Code {
+    /// It is compiled on this machine.
+    Compiled {
+        /// By this.
+        compiler: Arc<dyn KernelCompiler>,
+        /// Which NVRTC, in words.
+        what: String,
+    },
+    /// The PTX beside the kernels runs, because NVRTC is not to be had.
+    Shipped {
+        /// Why it is not.
+        why: String,
+    },
+}
+
+impl Code {
+    /// The pinned NVRTC, fetched if need be, else one of this machine, else the shipped PTX.
+    pub(crate) fn find() -> Self {
+        let pinned = toolchain::ensure(&[Version::V12_9]).map_err(|error| error.to_string());
+        let pinned = pinned.and_then(|made| {
+            let roots = made.into_iter().map(|made| made.root);
+            Nvrtc::find(&SearchPaths::only(roots)).map_err(|error| error.to_string())
+        });
+        let found = pinned.map(|nvrtc| (nvrtc, "pinned, in target/cuda".to_owned())).or_else(|why| {
+            let system = Nvrtc::find(&SearchPaths::default());
+            system.map(|nvrtc| (nvrtc, format!("of this machine; {why}"))).map_err(|_| why)
+        });
+        match found {
+            Ok((nvrtc, place)) => {
+                let (major, minor) = nvrtc.version();
+                let what = format!("NVRTC {major}.{minor} ({place})");
+                Self::Compiled { compiler: Arc::new(Compiler::with_nvrtc(nvrtc)), what }
+            }
+            Err(why) => Self::Shipped { why },
+        }
+    }
+
+    /// What is run, and why if it is second best; one line.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Compiled { what, .. } => format!("CUDA C, compiled by {what}"),
+            Self::Shipped { why } => format!("the PTX shipped with the kernels, because NVRTC is not to be had: {why}"),
+        }
+    }
+}
+
+/// A fresh simulated device that compiles as `code` says.
+///
+/// # Errors
+///
+/// The device could not be made.
+pub(crate) fn simulated(code: &Code) -> Result<SimContext, Stop> {
+    let builder = SimContext::builder();
+    let builder = match code {
+        Code::Compiled { compiler, .. } => builder.compiler(Arc::clone(compiler)),
+        Code::Shipped { .. } => builder,
+    };
+    builder.build().map_err(|error| Stop::failed(format!("the simulated device: {error}")))
+}
+
+/// What came of one kernel in one form.
+pub(crate) struct Judged {
+    /// The report. Where the case or the backend made an error it says that nothing ran, and why.
+    pub(crate) report: Report,
+    /// The error, if there was one: it counts as a failure.
+    pub(crate) error: Option<String>,
+}
+
+impl Judged {
+    /// True for a kernel that ran and was verified.
+    pub(crate) fn passed(&self) -> bool {
+        self.error.is_none() && self.report.verdict == Verdict::Passed
+    }
+
+    fn failed(&self) -> bool {
+        self.error.is_some() || self.report.verdict.is_failure()
+    }
+}
+
+/// Judges `kernel` in `form` at its real size, under its default schedule where the form takes it.
+pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut SimContext, seed: u64) -> Judged {
+    let options = VerifyOptions::default().with_seed(seed);
+    let schedules = kernel.schedules(form);
+    let default = kernel.default_schedule();
+    let schedule = if schedules.contains(&default) { &default } else { schedules.first().unwrap_or(&default) };
+    let verified = kernel
+        .case(form, &kernel.real_shape(), schedule)
+        .and_then(|case| verify_with(&case, context, &options));
+    match verified {
+        Ok(report) => Judged { report, error: None },
+        Err(error) => {
+            let error = error.to_string();
+            let report = not_run(kernel, form, context.adapter(), seed, error.clone());
+            Judged { report, error: Some(error) }
+        }
+    }
+}
+
+fn not_run(kernel: &CorpusKernel, form: Form, adapter: &Adapter, seed: u64, why: String) -> Report {
+    Report {
+        case: format!("{} ({})", kernel.name(), form.name()),
+        kernel: kernel.name().to_owned(),
+        shape: kernel.real_shape().to_string(),
+        schedule: String::new(),
+        adapter: adapter.name.clone(),
+        seed,
+        verdict: Verdict::NotRun(why),
+        origin: None,
+        outputs: Vec::new(),
+        changed_inputs: Vec::new(),
+        discrimination: None,
+        timing: Timing::default(),
+        instructions: None,
+        provenance: None,
+        notes: Vec::new(),
+    }
+}
+
+/// Prints the table, then for each kernel that did not pass what was found.
+pub(crate) fn show(judged: &[Judged]) {
+    println!("{}\n", to_table(&reports(judged)));
+    for judged in judged.iter().filter(|judged| !judged.passed()) {
+        for line in details(&judged.report) {
+            println!("{line}");
+        }
+    }
+}
+
+/// The reports alone.
+pub(crate) fn reports(judged: &[Judged]) -> Vec<Report> {
+    judged.iter().map(|judged| judged.report.clone()).collect()
+}
+
+/// How a run over `judged` ends: a device fault before a failure, a failure before "nothing ran".
+pub(crate) fn ending(judged: &[Judged]) -> Ending {
+    if judged.iter().any(|judged| matches!(judged.report.verdict, Verdict::Fault(_))) {
+        Ending::DeviceFault
+    } else if judged.iter().any(Judged::failed) {
+        Ending::Failed
+    } else if judged.iter().any(Judged::passed) {
+        Ending::Good
+    } else {
+        Ending::NothingRan
+    }
+}
+
+/// `5 passed, 1 failed, 0 not run`.
+pub(crate) fn count(judged: &[Judged]) -> String {
+    let passed = judged.iter().filter(|judged| judged.passed()).count();
+    let failed = judged.iter().filter(|judged| judged.failed()).count();
+    format!("{passed} passed, {failed} failed, {} not run", judged.len() - passed - failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuforge_oracle::corpus;
+
+    fn with(verdict: Verdict) -> Judged {
+        let context = simulated(&Code::Shipped { why: "test".into() }).unwrap();
+        let mut report = not_run(&corpus::ALL[0], Form::CudaC, context.adapter(), 1, "x".into());
+        report.verdict = verdict;
+        Judged { report, error: None }
+    }
+
+    #[test]
+    fn a_fault_outweighs_a_failure_which_outweighs_what_did_not_run() {
+        let fault = || with(Verdict::Fault("out of bounds".into()));
+        let not_run = || with(Verdict::NotRun("no device".into()));
+        assert_eq!(ending(&[with(Verdict::Failed), fault()]), Ending::DeviceFault);
+        assert_eq!(ending(&[with(Verdict::Passed), with(Verdict::Vacuous)]), Ending::Failed);
+        assert_eq!(ending(&[with(Verdict::Passed), not_run()]), Ending::Good);
+        assert_eq!(ending(&[not_run()]), Ending::NothingRan);
+        assert_eq!(ending(&[]), Ending::NothingRan);
+    }
+
+    #[test]
+    fn an_error_of_the_case_is_a_failure_and_what_did_not_run_is_never_counted_as_passed() {
+        let broken = Judged { error: Some("no PTX".into()), ..with(Verdict::NotRun("no PTX".into())) };
+        let judged = [with(Verdict::Passed), broken, with(Verdict::Unsupported("wmma".into()))];
+        assert_eq!(count(&judged), "1 passed, 1 failed, 1 not run");
+        assert_eq!(ending(&judged), Ending::Failed);
+    }
+}
