@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod device;
 mod doctor;
 mod driver;
@@ -28,6 +29,8 @@ usage: cargo xtask VERB [OPTIONS]
           the main job: compile, run and verify the kernels of the corpus on the best device there is
   verify [--device auto|cuda|sim] [--kernel NAME] [--seed N] [--junit FILE] [--json FILE]
           the oracle over the kernel corpus
+  bench AREA [--quick] [--json FILE]
+          measures AREA, with quartiles and bars
   test [--long]
           all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
   doctor [--json FILE]
@@ -55,6 +58,7 @@ fn run() -> Result<Ending, Stop> {
     match verb.as_str() {
         "quickstart" => quickstart::run(arguments),
         "verify" => verify::run(arguments),
+        "bench" => bench::run(arguments),
         "test" => test::run(arguments),
         "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),
