@@ -106,7 +106,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
 fn optimised(words: &[OsString]) -> Result<Ending, Stop> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "xtask", "--", "bench"]).args(words);
-    let status = command.status().map_err(|error| Stop::failed(format!("cargo run cannot be run: {error}")))?;
+    let status =
+        command.status().map_err(|error| Stop::failed(format!("cargo run cannot be run: {error}")))?;
     let endings = [Ending::Good, Ending::NothingRan, Ending::DeviceFault, Ending::Usage];
     let ending = endings.into_iter().find(|ending| status.code() == Some(i32::from(ending.code())));
     Ok(ending.unwrap_or(Ending::Failed))
@@ -215,7 +216,8 @@ mod tests {
     use cuforge_benches::{Bar, Spread};
 
     fn figure(median: f64) -> Figure {
-        Figure::new("speed", "ratio", Spread { lower: median, median, upper: median }, 30).with_bar(Bar::AtLeast(15.0))
+        Figure::new("speed", "ratio", Spread { lower: median, median, upper: median }, 30)
+            .with_bar(Bar::AtLeast(15.0))
     }
 
     fn run_with(figures: Vec<Row>, errors: Vec<String>) -> Run {
@@ -226,7 +228,10 @@ mod tests {
     fn a_missed_bar_or_an_area_without_figures_does_not_end_well() {
         assert_eq!(ending(&run_with(vec![row("sim", figure(16.0), false)], Vec::new())), Ending::Good);
         assert_eq!(ending(&run_with(vec![row("sim", figure(14.0), false)], Vec::new())), Ending::Failed);
-        assert_eq!(ending(&run_with(vec![row("sim", figure(16.0), false)], vec!["slab: x".into()])), Ending::Failed);
+        assert_eq!(
+            ending(&run_with(vec![row("sim", figure(16.0), false)], vec!["slab: x".into()])),
+            Ending::Failed
+        );
         assert_eq!(ending(&run_with(Vec::new(), Vec::new())), Ending::NothingRan);
     }
 
@@ -239,6 +244,9 @@ mod tests {
 
     #[test]
     fn figures_are_shown_with_four_digits() {
-        assert_eq!([0.0, 0.123_456, 1.0, 1234.5, 98_765.4].map(digits), ["0.000", "0.1235", "1.000", "1234", "98765"]);
+        assert_eq!(
+            [0.0, 0.123_456, 1.0, 1234.5, 98_765.4].map(digits),
+            ["0.000", "0.1235", "1.000", "1234", "98765"]
+        );
     }
 }

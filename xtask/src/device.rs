@@ -66,9 +66,10 @@ fn choose_from(wish: Wish, driver: Option<&str>, device: Option<&str>) -> Result
     match wish {
         Wish::Sim => Ok(Choice { why: "asked for with --device sim".to_owned() }),
         Wish::Auto => Ok(Choice { why: why_no_gpu }),
-        Wish::Cuda => {
-            Err(Stop::new(Ending::NothingRan, format!("no CUDA device can be used: {why_no_gpu}; nothing ran")))
-        }
+        Wish::Cuda => Err(Stop::new(
+            Ending::NothingRan,
+            format!("no CUDA device can be used: {why_no_gpu}; nothing ran"),
+        )),
     }
 }
 
@@ -98,7 +99,10 @@ mod tests {
 
     #[test]
     fn wishes_are_auto_cuda_and_sim_and_nothing_else() {
-        assert_eq!(["auto", "cuda", "sim"].map(|text| text.parse().ok()), [Wish::Auto, Wish::Cuda, Wish::Sim].map(Some));
+        assert_eq!(
+            ["auto", "cuda", "sim"].map(|text| text.parse().ok()),
+            [Wish::Auto, Wish::Cuda, Wish::Sim].map(Some)
+        );
         assert!("gpu".parse::<Wish>().is_err());
     }
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::arguments::{Arguments, Item};
+use crate::driver::{self, Device, Driver};
 use crate::ending::{Ending, Stop};
 use crate::toolchain::{self, Version};
 use crate::{process, workspace};
-use crate::driver::{self, Device, Driver};
 use nvrtc::Nvrtc;
 
 const USAGE: &str = "\

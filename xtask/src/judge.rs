@@ -31,7 +31,11 @@ pub(crate) enum Code {
 impl Code {
     /// The pinned NVRTC, fetched if need be, else one of this machine, else the shipped PTX.
     pub(crate) fn find() -> Self {
-        let pinned = toolchain::ensure(&[Version::V12_9]).map_err(|error| error.to_string());
+        let pinned = toolchain::ensure(&[Version::V12_9]).map_err(|error| {
+            // What pip printed stands behind the first colon; the line would drown in it.
+            let said = error.to_string();
+            said.split(": ").next().unwrap_or(&said).to_owned()
+        });
         let pinned = pinned.and_then(|made| {
             let roots = made.into_iter().map(|made| made.root);
             Nvrtc::find(&SearchPaths::only(roots)).map_err(|error| error.to_string())
@@ -54,7 +58,9 @@ impl Code {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Compiled { what, .. } => format!("CUDA C, compiled by {what}"),
-            Self::Shipped { why } => format!("the PTX shipped with the kernels, because NVRTC is not to be had: {why}"),
+            Self::Shipped { why } => {
+                format!("the PTX shipped with the kernels, because NVRTC is not to be had: {why}")
+            }
         }
     }
 }
@@ -97,7 +103,8 @@ pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut SimContext,
     let options = VerifyOptions::default().with_seed(seed);
     let schedules = kernel.schedules(form);
     let default = kernel.default_schedule();
-    let schedule = if schedules.contains(&default) { &default } else { schedules.first().unwrap_or(&default) };
+    let schedule =
+        if schedules.contains(&default) { &default } else { schedules.first().unwrap_or(&default) };
     let verified = kernel
         .case(form, &kernel.real_shape(), schedule)
         .and_then(|case| verify_with(&case, context, &options));

@@ -30,11 +30,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let choice = device::choose(wish)?;
     let code = Code::find();
     let mut context = judge::simulated(&code)?;
-    println!("device    {}", context.adapter().name);
+    println!("device    {} (in this process)", context.adapter().name);
     println!("because   {}", choice.why);
     println!("runs      {}", code.describe());
-    println!("does      per kernel: seeded inputs and poisoned outputs in device memory, a launch, each element held");
-    println!("          against the error bound of a CPU reference; then mutants of the kernel, which must fail");
+    println!(
+        "does      per kernel: seeded inputs and poisoned outputs in device memory, a launch, each element held"
+    );
+    println!(
+        "          against the error bound of a CPU reference; then mutants of the kernel, which must fail"
+    );
     println!();
     let mut judged = Vec::new();
     for kernel in corpus::ALL {

@@ -22,6 +22,12 @@ fn what_the_command_line_does_not_know_is_named_with_the_usage_and_ends_with_64(
         (&["test", "--long=yes"][..], "yes"),
         (&["doctor", "word"][..], "word"),
         (&["doctor", "--json"][..], "--json"),
+        (&["quickstart", "--device", "gpu"][..], "no device named gpu"),
+        (&["quickstart", "--kernel", "gemm"][..], "--kernel"),
+        (&["verify", "--kernel", "fft"][..], "no kernel named fft"),
+        (&["verify", "--seed", "-1"][..], "-1"),
+        (&["bench"][..], "no area given"),
+        (&["bench", "everything"][..], "no area named everything"),
     ] {
         let output = xtask(arguments);
         let said = text(&output.stderr);
@@ -34,7 +40,7 @@ fn what_the_command_line_does_not_know_is_named_with_the_usage_and_ends_with_64(
 fn help_ends_well_and_names_every_verb() {
     let output = xtask(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
-    for verb in ["test", "doctor", "lint"] {
+    for verb in ["quickstart", "verify", "bench", "test", "doctor", "lint"] {
         assert!(text(&output.stdout).contains(&format!("\n  {verb}")), "{verb}");
     }
 }
@@ -47,6 +53,30 @@ fn doctor_ends_well_on_any_machine_and_writes_its_report_as_json() {
     let report: serde_json::Value =
         serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
     assert_eq!(report["schema"], "cuforge-doctor/1");
+}
+
+#[test]
+fn a_kernel_is_verified_on_the_simulated_device_and_reported_as_json_and_junit() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (json, junit) = (folder.join("verify.json"), folder.join("verify.xml"));
+    let (json_text, junit_text) = (json.display().to_string(), junit.display().to_string());
+    let output =
+        xtask(&["verify", "--device=sim", "--kernel=top_k", "--json", &json_text, "--junit", &junit_text]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 passed, 0 failed, 0 not run"), "{}", text(&output.stdout));
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(&json).unwrap_or_default()).unwrap_or_default();
+    assert_eq!(report["cases"][0]["verdict"], "passed");
+    assert!(fs::read_to_string(&junit).unwrap_or_default().contains("tests=\"1\" failures=\"0\""));
+}
+
+#[test]
+fn a_required_gpu_that_cannot_be_used_ends_with_2_and_nothing_ran() {
+    let output = xtask(&["quickstart", "--device", "cuda"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("no CUDA device can be used") && said.contains("nothing ran"), "{said}");
+    assert!(!text(&output.stdout).contains("passed"));
 }
 
 #[test]
