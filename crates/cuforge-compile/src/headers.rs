@@ -2,13 +2,17 @@
 //!
 //! NVRTC writes no dependency file, so the closure is found by reading the texts. It is an over-approximation: includes
 //! behind conditions count, and of one name every file that any folder offers counts, not only the first. So a file that
-//! appears in front of another changes the closure, whichever of them NVRTC would take.
+//! appears in front of another changes the closure, whichever of them NVRTC would take. Where a macro names what is
+//! included (thrust does that), every file below every folder counts.
 
+#[cfg(test)]
+mod closure_holds;
 pub(crate) mod scan;
+mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Metadata};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -40,6 +44,8 @@ pub enum HeaderCheck {
 pub(crate) struct Headers {
     check: HeaderCheck,
     known: RwLock<HashMap<PathBuf, Option<Arc<Facts>>>>,
+    /// Digests of whole folders, kept only where files are looked at once.
+    trees: RwLock<HashMap<PathBuf, Option<[u8; 32]>>>,
 }
 
 /// One header file.
@@ -80,7 +86,7 @@ impl Closure {
 
 impl Headers {
     pub(crate) fn new(check: HeaderCheck) -> Self {
-        Self { check, known: RwLock::new(HashMap::new()) }
+        Self { check, known: RwLock::default(), trees: RwLock::default() }
     }
 
     pub(crate) const fn check(&self) -> HeaderCheck {
@@ -89,8 +95,9 @@ impl Headers {
 
     /// The closure of these texts over these folders. The texts lie in no folder.
     pub(crate) fn closure<'a>(&self, texts: impl Iterator<Item = &'a str>, folders: &[PathBuf]) -> Closure {
+        let (files, seen) = (BTreeMap::new(), HashSet::new());
         let mut walk =
-            Walk { headers: self, folders, files: BTreeMap::new(), seen: HashSet::new(), odd: None };
+            Walk { headers: self, folders, files, seen, by_macro: false, leaves: false, odd: None };
         let mut waiting = Vec::new();
         for text in texts {
             let scan = scan::scan(text.as_bytes());
@@ -109,6 +116,19 @@ impl Headers {
             walk.enter(&facts.scan, path.parent(), &mut waiting);
         }
         walk.finish()
+    }
+
+    /// The digest of every file below a folder, or `None` if there are too many.
+    fn tree(&self, folder: &Path) -> Option<[u8; 32]> {
+        let known = self.trees.read().get(folder).copied();
+        if self.check == HeaderCheck::Once
+            && let Some(known) = known
+        {
+            return known;
+        }
+        let digest = tree::digest(folder, FILE_LIMIT, &|file| self.facts(file).map(|facts| facts.digest));
+        self.trees.write().insert(folder.to_path_buf(), digest);
+        digest
     }
 
     /// The file's facts, or `None` if there is no such file.
@@ -153,6 +173,8 @@ struct Walk<'a> {
     files: BTreeMap<PathBuf, [u8; 32]>,
     /// Names looked for, each from one folder (quoted) or from anywhere.
     seen: HashSet<(Option<PathBuf>, Include)>,
+    by_macro: bool,
+    leaves: bool,
     odd: Option<&'static str>,
 }
 
@@ -162,6 +184,8 @@ impl Walk<'_> {
         if let Some(why) = scan.odd {
             self.odd.get_or_insert(why);
         }
+        self.by_macro |= scan.by_macro;
+        self.leaves |= scan.leaves;
         for include in &scan.includes {
             let own_folder = folder.filter(|_| include.quoted);
             if !self.seen.insert((own_folder.map(Path::to_path_buf), include.clone())) {
@@ -169,7 +193,7 @@ impl Walk<'_> {
             }
             // An absolute name makes each of these the same path.
             let places = own_folder.into_iter().chain(self.folders.iter().map(PathBuf::as_path));
-            let mut places: Vec<PathBuf> = places.map(|place| place.join(include.path())).collect();
+            let mut places: Vec<PathBuf> = places.map(|place| straight(place.join(include.path()))).collect();
             if places.is_empty() {
                 places.push(include.path().to_path_buf());
             }
@@ -181,13 +205,41 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(self) -> Closure {
+    fn finish(mut self) -> Closure {
+        let mut trees = Vec::new();
+        if self.by_macro {
+            if self.leaves {
+                self.odd.get_or_insert(
+                    "an include is named by a macro, and a macro holds a path outside the folders",
+                );
+            }
+            for folder in self.folders {
+                match self.headers.tree(folder) {
+                    Some(digest) => trees.push(digest),
+                    None => {
+                        self.odd.get_or_insert(
+                            "an include is named by a macro, and a folder is too large to track",
+                        );
+                    }
+                }
+            }
+        }
         let mut writer = Writer::with_capacity(128 * self.files.len());
         writer.list(self.folders.iter().map(|folder| folder.as_os_str().as_encoded_bytes()));
         writer.list(self.files.keys().map(|path| path.as_os_str().as_encoded_bytes()));
-        writer.list(self.files.values());
+        writer.list(self.files.values()).list(trees.iter());
         Closure { record: writer.finish(), uncacheable: self.odd, files: self.files.len() }
     }
+}
+
+/// The path without `..`, if its folder exists: headers that include each other that way would get longer and longer
+/// names. Only the folder is resolved, so that a linked file keeps the name that it was asked by.
+fn straight(path: PathBuf) -> PathBuf {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path;
+    }
+    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return path };
+    fs::canonicalize(folder).map_or_else(|_| path.clone(), |folder| folder.join(name))
 }
 
 #[cfg(test)]
@@ -271,10 +323,32 @@ mod tests {
     }
 
     #[test]
-    fn a_name_made_by_a_macro_makes_a_request_uncacheable_wherever_it_stands() {
-        let tree = Tree::new("macro", &[("a/x.h", "#define N <y.h>\n#include N\n"), ("a/y.h", "")]);
-        assert!(tree.closure("#include <x.h>\n", &["a"]).uncacheable.is_some());
-        assert!(tree.closure("#include <y.h>\n", &["a"]).uncacheable.is_none());
+    fn names_that_go_up_and_down_again_end_too() {
+        let tree = Tree::new(
+            "up",
+            &[
+                ("a/x/x.h", "#include \"../y/y.h\""),
+                ("a/y/y.h", "#include \"../x/x.h\"\n#include \"../y/y.h\""),
+            ],
+        );
+        assert_eq!(tree.closure("#include <x/x.h>\n", &["a"]).files, 2);
+    }
+
+    #[test]
+    fn with_a_name_made_by_a_macro_every_file_of_the_folders_counts() {
+        let tree = Tree::new("macro", &[("a/x.h", "#define N <y.h>\n#include N\n"), ("a/deep/y.h", "")]);
+        let source = "#include <x.h>\n";
+        let mut seen = vec![tree.closure(source, &["a"])];
+        assert_eq!(seen[0].uncacheable, None);
+        for (file, text) in [("a/deep/y.h", "1"), ("a/deep/new.h", ""), ("a/y.h", "")] {
+            tree.write(file, text);
+            let now = tree.closure(source, &["a"]);
+            assert!(!seen.contains(&now), "{file}");
+            seen.push(now);
+        }
+        assert_eq!(tree.closure(source, &["a"]), seen[3]);
+        tree.write("a/x.h", "#define N \"/etc/passwd\"\n#include N\n");
+        assert!(tree.closure(source, &["a"]).uncacheable.is_some());
     }
 
     #[test]

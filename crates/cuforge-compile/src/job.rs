@@ -8,7 +8,7 @@ use cuforge_core::{CompileRequest, Digest};
 
 use crate::engine::{Engine, Job};
 use crate::error::CompileError;
-use crate::headers::Headers;
+use crate::headers::{Headers, scan};
 use crate::options;
 use crate::policy::{self, Architecture};
 use crate::record::Record;
@@ -50,7 +50,7 @@ pub(crate) fn plan(
     let list = |dirs: Option<&[PathBuf]>| {
         options::effective(&architecture.name, &request.options, dirs, identity.version)
     };
-    let (mut job, mut local, mut headers, mut odd) = (job(request), Vec::new(), None, timed_options(request));
+    let (mut job, mut local, mut headers, mut odd) = (job(request), Vec::new(), None, odd_options(request));
     // The key holds the folders apart from the other options, because they differ from machine to machine.
     let mut portable = Job { options: list(mentions_include(request).then_some(&[][..]))?, ..job.clone() };
     if mentions_include(request) {
@@ -121,13 +121,21 @@ fn mentions_include(request: &CompileRequest) -> bool {
     })
 }
 
-/// Macros that change with the clock, in texts that no scan sees.
-fn timed_options(request: &CompileRequest) -> Option<&'static str> {
+/// What makes a request one that no key can hold, in texts that no scan of files sees: macros that change with the clock,
+/// and defines that may name an include outside the folders.
+fn odd_options(request: &CompileRequest) -> Option<&'static str> {
     let timed = |text: &str| ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word));
     let options = &request.options;
     let mut all = options.defines.iter().map(|(_, value)| value.as_str());
     let found = all.any(timed) || options.raw.iter().any(|raw| timed(raw)) || texts(request).any(timed);
-    found.then_some("its result depends on the time of the compilation")
+    if found {
+        return Some("its result depends on the time of the compilation");
+    }
+    let leaves = |text: &str| scan::leaves(text.as_bytes());
+    let mut values = options.defines.iter().map(|(_, value)| value.as_str());
+    let leaving =
+        mentions_include(request) && (values.any(leaves) || options.raw.iter().any(|raw| leaves(raw)));
+    leaving.then_some("a define may name an include outside the folders")
 }
 
 fn working_dir_matters(request: &CompileRequest) -> bool {

@@ -14,6 +14,9 @@ use fake::{Fake, Folder, compiler_of, request};
 /// Set for a process that plays the hammer: the folder to hammer and the seed.
 const FOLDER: &str = "CUFORGE_TEST_TORTURE_FOLDER";
 const SEED: &str = "CUFORGE_TEST_TORTURE_SEED";
+const ROUNDS: &str = "CUFORGE_TEST_TORTURE_ROUNDS";
+/// The bound is for a parent that died before it killed.
+const ENDLESS: &str = "2000000";
 /// Different kernels: few enough that the processes meet at the same entries all the time.
 const KERNELS: u64 = 40;
 /// Large enough that a kill often falls into a write.
@@ -58,11 +61,8 @@ fn check(compiler: &Compiler, kernel: u64) {
 #[test]
 fn a_folder_under_its_own_evictions_gives_right_artifacts_only() {
     let alone = Folder::new("torture-alone");
-    // The bound on a child's rounds is for a parent that died.
-    let (folder, rounds) = match std::env::var_os(FOLDER) {
-        Some(folder) => (folder.into(), 2_000_000),
-        None => (alone.path().to_path_buf(), 5),
-    };
+    let folder = std::env::var_os(FOLDER).map_or_else(|| alone.path().to_path_buf(), Into::into);
+    let rounds: u64 = std::env::var(ROUNDS).map_or(5, |rounds| rounds.parse().unwrap());
     let mut random = Random(std::env::var(SEED).map_or(1, |seed| seed.parse().unwrap()));
     for round in 0..rounds {
         let compiler = cache(&folder);
@@ -75,11 +75,12 @@ fn a_folder_under_its_own_evictions_gives_right_artifacts_only() {
     }
 }
 
-fn start(folder: &Path, seed: u64) -> Child {
+fn start(folder: &Path, seed: u64, rounds: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_folder_under_its_own_evictions_gives_right_artifacts_only", "--nocapture"])
         .env(FOLDER, folder)
         .env(SEED, seed.to_string())
+        .env(ROUNDS, rounds)
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn()
@@ -91,7 +92,7 @@ fn killed_at_random_moments_no_process_sees_a_wrong_artifact_or_an_error() {
     let kills = if std::env::var_os("CUFORGE_LONG").is_some() { 200 } else { 20 };
     let folder = Folder::new("torture");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut hammers: Vec<Child> = (1..=8).map(|seed| start(folder.path(), seed)).collect();
+    let mut hammers: Vec<Child> = (1..=8).map(|seed| start(folder.path(), seed, ENDLESS)).collect();
     let mut temporaries_seen = 0;
     for kill in 0..kills {
         std::thread::sleep(Duration::from_micros(20_000 + random.below(150_000)));
@@ -103,7 +104,7 @@ fn killed_at_random_moments_no_process_sees_a_wrong_artifact_or_an_error() {
         hammers[victim].kill().unwrap();
         hammers[victim].wait().unwrap();
         temporaries_seen += folder.files("/writing/").len();
-        hammers[victim] = start(folder.path(), 100 + kill);
+        hammers[victim] = start(folder.path(), 100 + kill, ENDLESS);
     }
     for hammer in &mut hammers {
         assert_eq!(hammer.try_wait().unwrap(), None, "a process ended by itself");
@@ -124,6 +125,18 @@ fn killed_at_random_moments_no_process_sees_a_wrong_artifact_or_an_error() {
     }
     let stats = compiler.stats();
     assert_eq!((stats.quarantined, stats.io_errors), (0, 0), "{stats}");
+}
+
+#[test]
+fn sixteen_processes_on_a_cold_folder_all_get_good_artifacts() {
+    let folder = Folder::new("torture-cold");
+    let mut all: Vec<Child> = (1..=16).map(|seed| start(folder.path(), seed, "3")).collect();
+    for process in &mut all {
+        assert!(process.wait().unwrap().success());
+    }
+    let compiler = cache(folder.path());
+    (0..KERNELS).for_each(|kernel| check(&compiler, kernel));
+    assert_eq!(compiler.stats().quarantined, 0);
 }
 
 /// The control: with a publication that is not a rename, the same damage is found, so the checks above can fail.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// One name that a text can include.
@@ -22,9 +23,16 @@ impl Include {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) includes: Vec<Include>,
+    /// Whether the name of some include comes from a macro, so that any file of any folder may be meant.
+    pub(crate) by_macro: bool,
+    /// Whether some macro is defined as a path that leaves the folders: absolute, or with `..`.
+    pub(crate) leaves: bool,
     /// Why a result that depends on this text cannot be cached, if so.
     pub(crate) odd: Option<&'static str>,
 }
+
+/// What every word that includes something holds.
+const PART: &[u8] = b"include";
 
 /// Scans a text for include directives and `__has_include`.
 pub(crate) fn scan(text: &[u8]) -> Scan {
@@ -37,21 +45,43 @@ pub(crate) fn scan(text: &[u8]) -> Scan {
         scan.odd = Some("it holds trigraphs, which may hide an include");
     }
     let text = spliced(text);
+    scan.leaves = defines_a_path_that_leaves(&text);
     let mut at = 0;
-    while let Some(found) = find(&text, b"include", at) {
-        at = found + b"include".len();
+    // In any case of letters, because libraries wrap `__has_include` into macros named after it.
+    while let Some(found) = find_word_part(&text, at) {
+        at = found + PART.len();
         let behind = skip_word(&text, at);
         let (open, start) = skip_blank(&text, behind);
         match text.get(start) {
             Some(b'<') => scan.push(&text, start, b'>'),
             Some(b'"') => scan.push(&text, start, b'"'),
-            Some(&byte) if is_word(byte) && names_a_macro(&text, found, open) => {
-                scan.odd = Some("the name of an include comes from a macro");
+            Some(&byte) if is_word(byte) && names_a_macro(&text, found..behind, open, start) => {
+                scan.by_macro = true;
             }
             _ => {}
         }
     }
     scan
+}
+
+/// Whether a line that defines a macro holds something like a name of an include that leaves the folders.
+fn defines_a_path_that_leaves(text: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = find(text, b"define", at) {
+        at = found + 1;
+        let directive = back_over_blank(text, found)
+            .is_some_and(|mark| text[..mark].ends_with(b"#") || text[..mark].ends_with(b"%:"));
+        let len = text[found..].iter().position(|&byte| byte == b'\n').unwrap_or(text.len() - found);
+        if directive && leaves(&text[found..found + len]) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a text holds the start of a quoted or bracketed absolute path, or a step up.
+pub(crate) fn leaves(text: &[u8]) -> bool {
+    [&b"\"/"[..], b"</", b"../", b"/.."].iter().any(|mark| find(text, mark, 0).is_some())
 }
 
 impl Scan {
@@ -66,13 +96,18 @@ impl Scan {
     }
 }
 
-/// Whether the word at `word` is a directive, or a `__has_include` with its bracket, and not just the word.
-fn names_a_macro(text: &[u8], word: usize, open: bool) -> bool {
-    if text[..word].ends_with(b"__has_") {
-        return open;
+/// Whether the word around `part` is a directive, or a `__has_include` with its bracket, and not just the word.
+fn names_a_macro(text: &[u8], part: Range<usize>, open: bool, argument: usize) -> bool {
+    let start = text[..part.start].iter().rposition(|&byte| !is_word(byte)).map_or(0, |at| at + 1);
+    let word = text[start..part.end].to_ascii_lowercase();
+    if word.ends_with(b"has_include") || word.ends_with(b"has_include_next") {
+        return open && !wraps_the_question(text, start, argument);
+    }
+    if text[part.start..].iter().take(PART.len()).any(u8::is_ascii_uppercase) {
+        return false;
     }
     // Back over blanks and comments to the mark, and from there to the start of the line.
-    let Some(mark) = back_over_blank(text, word) else { return false };
+    let Some(mark) = back_over_blank(text, part.start) else { return false };
     let before = if text[..mark].ends_with(b"#") {
         mark - 1
     } else if text[..mark].ends_with(b"%:") {
@@ -81,6 +116,23 @@ fn names_a_macro(text: &[u8], word: usize, open: bool) -> bool {
         return false;
     };
     back_over_blank(text, before).is_none_or(|at| text[at - 1] == b'\n')
+}
+
+/// Whether this `__has_include(X)` stands in `#define ..HAS_INCLUDE(X)`, or is that definition's own head: then the names
+/// stand where the wrapper is used, and its own name makes sure that they are found there.
+fn wraps_the_question(text: &[u8], word: usize, argument: usize) -> bool {
+    let line = text[..word].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let end = text[line..].iter().position(|&byte| byte == b'\n').map_or(text.len(), |len| line + len);
+    let line = String::from_utf8_lossy(&text[line..end]);
+    let Some(defined) = line.trim_start().strip_prefix('#').map(str::trim_start) else { return false };
+    let Some((name, rest)) = defined.strip_prefix("define").and_then(|rest| rest.split_once('(')) else {
+        return false;
+    };
+    let argument = &text[argument..skip_word(text, argument)];
+    let parameters = rest.split(')').next().unwrap_or("");
+    let takes_it = parameters.split(',').any(|parameter| parameter.trim().as_bytes() == argument);
+    let name = name.trim().to_ascii_lowercase();
+    takes_it && (name.ends_with("has_include") || name.ends_with("has_include_next"))
 }
 
 /// The end of the last thing before `at` that is neither blank nor comment; `None` at the start of the text.
@@ -148,6 +200,20 @@ fn spliced(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(joined)
 }
 
+/// The next place of `include` in any case of letters.
+fn find_word_part(text: &[u8], from: usize) -> Option<usize> {
+    let rest = text.get(from..)?;
+    let mut at = 0;
+    while let Some(step) = rest[at..].iter().position(|byte| byte.eq_ignore_ascii_case(&PART[0])) {
+        at += step;
+        if rest[at..].get(..PART.len()).is_some_and(|word| word.eq_ignore_ascii_case(PART)) {
+            return Some(from + at);
+        }
+        at += 1;
+    }
+    None
+}
+
 fn find(text: &[u8], word: &[u8], from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let mut at = 0;
@@ -197,6 +263,7 @@ mod tests {
             "#if __has_include(<a/b.h>)",
             "#if __has_include_next ( <a/b.h> )",
             "#if 0\n#include <a/b.h>\n#endif",
+            "#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE(<a/b.h>)",
         ];
         for way in ways {
             assert_eq!(names(way), [("a/b.h".to_owned(), false)], "{way}");
@@ -218,7 +285,22 @@ mod tests {
             "#include \"\"",
         ] {
             assert_eq!(names(text), [], "{text}");
-            assert_eq!(scan(text.as_bytes()).odd, None, "{text}");
+            assert_eq!((scan(text.as_bytes()).odd, scan(text.as_bytes()).by_macro), (None, false), "{text}");
+        }
+    }
+
+    #[test]
+    fn macros_that_name_paths_outside_the_folders_are_seen() {
+        for text in [
+            "#define N \"/etc/x.h\"",
+            "#define N </etc/x.h>",
+            "#  define N <../x.h>",
+            "#define N \\\n \"a/../../x.h\"",
+        ] {
+            assert!(scan(text.as_bytes()).leaves, "{text}");
+        }
+        for text in ["#define N <a/x.h>", "#include \"../x.h\"", "x = \"/etc\";", "// <a>undefined</a>"] {
+            assert!(!scan(text.as_bytes()).leaves, "{text}");
         }
     }
 
@@ -229,10 +311,14 @@ mod tests {
             "int x;\n # include /* c */ NAME\n",
             "%:include NAME",
             "#if __has_include(NAME)",
+            "#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE(NAME)",
+            "#define ASK(x) __has_include(x)",
+            "#define MY_HAS_INCLUDE(x) __has_include(y)",
             "const char *t = __TIME__;",
             "??=include <x>",
         ] {
-            assert!(scan(odd.as_bytes()).odd.is_some(), "{odd}");
+            let found = scan(odd.as_bytes());
+            assert!(found.odd.is_some() || found.by_macro, "{odd}");
         }
         for even in [
             "// #include NAME",
@@ -241,7 +327,8 @@ mod tests {
             "x = #include NAME",
             "/* include NAME */",
         ] {
-            assert_eq!(scan(even.as_bytes()).odd, None, "{even}");
+            let found = scan(even.as_bytes());
+            assert_eq!((found.odd, found.by_macro), (None, false), "{even}");
         }
     }
 }
