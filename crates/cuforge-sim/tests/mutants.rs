@@ -212,6 +212,22 @@ fn functions_that_a_kernel_calls_are_mutated_with_it() {
 }
 
 #[test]
+fn a_mutation_says_in_words_what_it_changes() {
+    let text = ".version 8.0\n.target sm_80\n.entry k() {\n.reg .f32 %f<3>; .reg .pred %p<2>;\n\
+                @%p1\tmax.f32  %f1, %f1, [%f2+4];\n}";
+    let module = Module::parse(text).unwrap();
+    let words: Vec<String> = mutate::enumerate(&module, "k").iter().map(ToString::to_string).collect();
+    assert_eq!(
+        words,
+        [
+            "k line 5: drop-guard: without `@%p1` in `@%p1 max.f32 %f1, %f1, [%f2+4];`",
+            "k line 5: negate-guard: `@!%p1` for `@%p1` in `@%p1 max.f32 %f1, %f1, [%f2+4];`",
+            "k line 5: swap-extremum: `min.f32` for `max.f32` in `@%p1 max.f32 %f1, %f1, [%f2+4];`",
+        ]
+    );
+}
+
+#[test]
 fn a_mutation_of_another_module_is_refused() {
     let kernel = |op: &str| {
         Module::parse(&format!(

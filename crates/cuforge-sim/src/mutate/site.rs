@@ -91,8 +91,7 @@ impl<'a> Site<'a> {
 
     /// A mutant with another mnemonic.
     pub(super) fn rename(&mut self, operator: Operator, mnemonic: &str) {
-        let edit = Edit::new(self.instruction.mnemonic.span, mnemonic);
-        self.add(operator, format!("`{mnemonic}` in `{}`", self.whole()), vec![edit]);
+        self.replace(operator, self.instruction.mnemonic.span, mnemonic);
     }
 
     /// A mutant with one modifier in place of the `index`th one.
