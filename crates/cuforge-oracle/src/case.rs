@@ -45,7 +45,7 @@ pub struct Case {
     format: Format,
     model: Option<ErrorModel>,
     shipped: Option<Arc<ShippedPtx>>,
-    reduced: Option<Arc<Case>>,
+    reduced: Vec<Arc<Case>>,
     reference: Arc<dyn AnyReference>,
 }
 
@@ -111,7 +111,7 @@ impl Case {
             format: Format::F32,
             model: None,
             shipped: None,
-            reduced: None,
+            reduced: Vec::new(),
             reference: Arc::new(reference),
         };
         CaseBuilder { interface, case }
@@ -177,17 +177,19 @@ impl Case {
         self.shipped.as_deref().filter(|shipped| shipped.schedule == self.schedule && !self.build.fast_math)
     }
 
-    /// The smaller case that mutants run on: the one given, else itself.
-    #[must_use]
-    pub fn reduced(&self) -> &Self {
-        self.reduced.as_deref().unwrap_or(self)
+    /// The smaller cases that mutants run on, in order, until one notices: those given, else this case alone.
+    pub fn reduced(&self) -> impl Iterator<Item = &Self> {
+        let alone = self.reduced.is_empty().then_some(self);
+        self.reduced.iter().map(AsRef::as_ref).chain(alone)
     }
 
-    /// The same case under other build options; its reduced case too.
+    /// The same case under other build options; its reduced cases too.
     #[must_use]
     pub fn with_build(mut self, build: BuildOptions) -> Self {
         self.build = build;
-        self.reduced = self.reduced.map(|reduced| Arc::new((*reduced).clone().with_build(build)));
+        for reduced in &mut self.reduced {
+            *reduced = Arc::new(Self::clone(reduced).with_build(build));
+        }
         self
     }
 
@@ -365,8 +367,11 @@ impl CaseBuilder {
     }
 
     /// A smaller case of the same kernel and schedule, on which mutants are judged (default: the case itself).
+    ///
+    /// May be given several times: a mutant that one shape does not notice is shown to the next. Shapes that end
+    /// inside a tile, or have less than one, notice guards that others do not need.
     pub fn reduced(mut self, reduced: Case) -> Self {
-        self.case.reduced = Some(Arc::new(reduced));
+        self.case.reduced.push(Arc::new(reduced));
         self
     }
 
@@ -382,9 +387,9 @@ impl CaseBuilder {
         check_buffers(&interface)?;
         case.by_value = by_value(&interface, &case.kernel)?;
         check_parameters(&interface, &case)?;
-        if let Some(reduced) = &case.reduced
-            && (reduced.kernel != case.kernel || reduced.schedule != case.schedule)
-        {
+        let differs =
+            |reduced: &Arc<Case>| reduced.kernel != case.kernel || reduced.schedule != case.schedule;
+        if case.reduced.iter().any(differs) {
             return Err(OracleError::ReducedDiffers { case: interface.case });
         }
         case.interface = Arc::new(interface);

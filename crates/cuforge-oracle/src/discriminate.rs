@@ -2,7 +2,7 @@
 
 use cuforge_core::{ContextError, ContextErrorKind, Element, Extent, KernelSpec, OracleContext, Schedule};
 use cuforge_sim::mutate::{self, Mutation};
-use cuforge_sim::ptx::Module;
+use cuforge_sim::ptx::{Edit, Module};
 use cuforge_sim::{Checks, LaunchOptions};
 
 use crate::adapters::SimContext;
@@ -68,11 +68,11 @@ pub(crate) fn discriminate(
         found.vacuous.get_or_insert_with(|| "its image has no PTX to mutate".to_owned());
         return Ok(found);
     };
-    ptx_mutants(case.reduced(), checked, ptx, seed, options, &mut found)?;
+    ptx_mutants(case, checked, ptx, seed, options, &mut found)?;
     let (killed, ran) = found.kill_score();
     if killed < options.required {
         found.vacuous.get_or_insert_with(|| {
-            format!("it kills {killed} of {ran} PTX mutants, {} are required", options.required)
+            format!("it kills {killed} of {ran} PTX mutants, {} kills are required", options.required)
         });
     }
     Ok(found)
@@ -133,9 +133,9 @@ fn bytes_of(element: Element, expected: &Expected) -> Vec<u8> {
     }
 }
 
-/// Runs mutants of the PTX over the reduced case on a simulated device of their own.
+/// Runs mutants of the PTX over the reduced cases on simulated devices of their own.
 fn ptx_mutants(
-    reduced: &Case,
+    case: &Case,
     checked: &Checked,
     ptx: &str,
     seed: u64,
@@ -149,42 +149,19 @@ fn ptx_mutants(
             return Ok(());
         }
     };
-    let contents = reduced.contents(seed)?;
-    let expected = reduced.expected(&contents, &checked.model)?;
-    let mut bench = Bench {
-        case: reduced,
-        ran: &checked.ran,
-        contents: &contents,
-        expected: &expected,
-        step_budget: 1 << 24,
-    };
-    let (fate, instructions) = bench.run(&module)?;
-    match fate {
-        Ok(Fate::Survives) => {}
-        Ok(_) => {
-            return Err(Unfit::ReducedFails(format!(
-                "its reduced case `{}` fails without any mutant",
-                reduced.shape()
-            )));
-        }
-        Err(error) => {
-            return Err(Unfit::ReducedFails(format!(
-                "its reduced case `{}` fails: {error}",
-                reduced.shape()
-            )));
-        }
+    let mut benches = Vec::new();
+    for reduced in case.reduced() {
+        benches.push(Bench::new(reduced, checked, &module, seed)?);
     }
-    bench.step_budget = budget(reduced, instructions);
     let mutations = mutate::enumerate(&module, checked.ran.0.entry_point());
     found.ptx_sites = mutations.len();
     for mutation in sample(mutations, seed, options.limit) {
         let fate = match mutation.apply(&module) {
-            Err(_) => Fate::Stillborn,
-            Ok(mutant) => match bench.run(&mutant)?.0 {
-                Ok(fate) => fate,
-                Err(error) if is_fault(&error) => Fate::Faults,
-                Err(_) => Fate::Stillborn,
+            Ok(mutant) => match fate_of(&mutant, &benches)? {
+                Fate::Survives if !is_reached(&module, &mutation, &benches)? => Fate::Unreached,
+                fate => fate,
             },
+            Err(_) => Fate::Stillborn,
         };
         found.ptx.push(MutantReport {
             operator: mutation.operator().to_string(),
@@ -195,16 +172,63 @@ fn ptx_mutants(
     Ok(())
 }
 
-/// What mutants are run on.
+/// What becomes of a mutant: the first bench that notices decides.
+fn fate_of(mutant: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> {
+    let mut fate = Fate::Stillborn;
+    for bench in benches {
+        fate = match bench.run(mutant)?.0 {
+            Ok(fate) => fate,
+            Err(error) if is_fault(&error) => Fate::Faults,
+            Err(_) => Fate::Stillborn,
+        };
+        if fate != Fate::Survives {
+            break;
+        }
+    }
+    Ok(fate)
+}
+
+/// Whether any bench comes to the place of a mutation: found out by a trap there.
+fn is_reached(module: &Module, mutation: &Mutation, benches: &[Bench<'_>]) -> Result<bool, OracleError> {
+    let Ok(trapped) = module.with_edits(&[Edit::new(mutation.span(), "trap;")]) else { return Ok(true) };
+    for bench in benches {
+        if bench.run(&trapped)?.0.is_err() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What mutants are run on: one reduced case, its inputs and what is right for them.
 struct Bench<'a> {
     case: &'a Case,
     ran: &'a (KernelSpec, Schedule),
-    contents: &'a [Vec<u8>],
-    expected: &'a [Option<Expected>],
+    contents: Vec<Vec<u8>>,
+    expected: Vec<Option<Expected>>,
     step_budget: u64,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Shows that the original passes, and how many steps it takes.
+    fn new(case: &'a Case, checked: &'a Checked, module: &Module, seed: u64) -> Result<Self, Unfit> {
+        let contents = case.contents(seed)?;
+        let expected = case.expected(&contents, &checked.model)?;
+        let mut bench = Self { case, ran: &checked.ran, contents, expected, step_budget: 1 << 24 };
+        match bench.run(module)? {
+            (Ok(Fate::Survives), instructions) => {
+                bench.step_budget = budget(case, instructions);
+                Ok(bench)
+            }
+            (Ok(_), _) => {
+                let why = format!("its reduced case `{}` fails without any mutant", case.shape());
+                Err(Unfit::ReducedFails(why))
+            }
+            (Err(error), _) => {
+                Err(Unfit::ReducedFails(format!("its reduced case `{}` fails: {error}", case.shape())))
+            }
+        }
+    }
+
     /// Runs one module; what became of it, or the backend's error, and the instructions of the run.
     fn run(&self, module: &Module) -> Result<(Result<Fate, ContextError>, u64), OracleError> {
         let checks = Checks::default();
@@ -215,14 +239,14 @@ impl Bench<'_> {
             Ok(kernel) => kernel,
             Err(error) => return Ok((Err(error), 0)),
         };
-        let stage = Stage::new(&mut context, self.case, self.contents, SECOND_POISON)?;
+        let stage = Stage::new(&mut context, self.case, &self.contents, SECOND_POISON)?;
         stage.fill(&mut context)?;
         if let Err(error) = stage.dispatch(&mut *kernel) {
             return Ok((Err(error), 0));
         }
         let got = stage.read(&mut context)?;
-        let same = all_agree(self.case, &got, self.expected, SECOND_POISON)
-            && changed_inputs(self.case, &got, self.contents).is_empty();
+        let same = all_agree(self.case, &got, &self.expected, SECOND_POISON)
+            && changed_inputs(self.case, &got, &self.contents).is_empty();
         let fate = if same { Fate::Survives } else { Fate::Differs };
         Ok((Ok(fate), context.instructions().unwrap_or(0)))
     }

@@ -113,6 +113,8 @@ pub enum Fate {
     Faults,
     /// The case did not notice.
     Survives,
+    /// The case did not notice, and no thread comes to the place that was changed: it says nothing of the case.
+    Unreached,
     /// It does not load or run, so it says nothing of the case.
     Stillborn,
 }
@@ -146,10 +148,11 @@ pub struct Discrimination {
 }
 
 impl Discrimination {
-    /// PTX mutants killed, and PTX mutants that ran.
+    /// PTX mutants killed, and PTX mutants that ran and whose place was reached.
     #[must_use]
     pub fn kill_score(&self) -> (usize, usize) {
-        let ran = self.ptx.iter().filter(|mutant| mutant.fate != Fate::Stillborn);
+        let counts = |mutant: &&MutantReport| !matches!(mutant.fate, Fate::Stillborn | Fate::Unreached);
+        let ran = self.ptx.iter().filter(counts);
         (ran.clone().filter(|mutant| mutant.fate.is_killed()).count(), ran.count())
     }
 }
@@ -350,9 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn stillborn_mutants_count_neither_way() {
+    fn stillborn_and_unreached_mutants_count_neither_way() {
         let mutant = |fate| MutantReport { operator: "o".into(), description: "d".into(), fate };
-        let ptx = [Fate::Differs, Fate::Faults, Fate::Survives, Fate::Stillborn].map(mutant).to_vec();
+        let fates = [Fate::Differs, Fate::Faults, Fate::Survives, Fate::Stillborn, Fate::Unreached];
+        let ptx = fates.map(mutant).to_vec();
         assert_eq!(Discrimination { ptx, ..Discrimination::default() }.kill_score(), (2, 3));
     }
 }

@@ -174,6 +174,20 @@ fn more_kills_can_be_required_than_there_are_mutants() {
 }
 
 #[test]
+fn mutants_of_code_that_no_thread_reaches_do_not_count() {
+    let dead =
+        format!("bra $OVER;\nadd.f32 %f3, %f1, %f1;\nst.global.f32 [%rd5], %f3;\n$OVER:\n{TWICE_PLUS_ONE}");
+    let mut options = VerifyOptions::default();
+    options.mutants.limit = 1000;
+    let case = case_of(ptx(LOAD, &dead, STORE, GUARD), exact());
+    let report = verify_with(&case, &mut context(), &options).unwrap();
+    let found = report.discrimination.unwrap();
+    let unreached = found.ptx.iter().filter(|mutant| mutant.fate == Fate::Unreached);
+    assert!(unreached.clone().count() > 0 && unreached.clone().count() < found.ptx.len() / 2);
+    assert!(unreached.clone().any(|mutant| mutant.description.contains("%rd5], %f3")), "{found:#?}");
+}
+
+#[test]
 fn a_nan_where_a_number_is_right_fails() {
     let nan = ptx(
         LOAD,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use cuforge_core::{
     Adapter, Arithmetic, Backend, BufferView, BuildOptions, CompileOptions, CompileRequest, Compute,
     ComputeCapability, Constraints, ContextError, ContextErrorKind, DeviceType, Digest, Evidence,
-    KernelCompiler, KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage, OracleContext,
-    ParameterLayout, Prepared, Refusal, Request, Schedule, Target,
+    FunctionBound, KernelCompiler, KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage,
+    OracleContext, ParameterLayout, Prepared, Refusal, Request, Schedule, Target,
 };
 use cuforge_sim::ptx::Module;
 use cuforge_sim::{LaunchOptions, LoadError, Memory, Program};
@@ -347,7 +347,7 @@ impl OracleContext for SimContext {
                 fused: written || options.fmad || options.fast_math,
                 flush_to_zero: if written { flushes(ptx) } else { options.fast_math },
                 fast_math: options.fast_math && !written,
-                bounds: Vec::new(),
+                bounds: if written { approximations(ptx) } else { Vec::new() },
             },
             source: digest(spec.body().text.as_bytes()),
             image: image.digest,
@@ -382,4 +382,22 @@ fn flushes(ptx: &str) -> bool {
     ptx.lines().any(|line| {
         line.contains(".ftz") && !line.contains("ex2.approx.ftz") && !line.contains("lg2.approx.ftz")
     })
+}
+
+/// What hand-written PTX may do less exactly than the default arithmetic does; PTX ISA 8.8, floating point
+/// instructions. A relative error of 2^-k is at most 2^(24 - k) units in the last place.
+fn approximations(ptx: &str) -> Vec<FunctionBound> {
+    let looser = [
+        ("div.approx.f32", "divide", 2.0),
+        ("div.full.f32", "divide", 2.0),
+        ("rcp.approx.f32", "divide", 2.0),
+        ("sqrt.approx.f32", "sqrt", 2.0),
+        ("tanh.approx.f32", "tanh", 8192.0),
+    ];
+    let unflushed = ptx.replace(".ftz", "");
+    looser
+        .into_iter()
+        .filter(|(form, ..)| unflushed.contains(form))
+        .map(|(_, function, max_ulp)| FunctionBound { function, max_ulp })
+        .collect()
 }

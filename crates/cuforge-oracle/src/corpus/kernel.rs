@@ -158,7 +158,7 @@ impl CorpusKernel {
         Some(spec.with_description(self.description))
     }
 
-    /// A case of this form over `shape` under `schedule`, with a smaller one for mutants to run on.
+    /// A case of this form over `shape` under `schedule`, with smaller ones for mutants to run on.
     ///
     /// # Errors
     /// [`OracleError::Shape`] if `shape` has another number of axes; [`OracleError::MissingForm`] if the kernel lacks
@@ -178,7 +178,12 @@ impl CorpusKernel {
                 _ => builder,
             })
         };
-        builder(shape)?.reduced(builder(&Shape::new(self.mutated))?.build()?).build()
+        let others = self.small.iter().copied().filter(|small| *small != self.mutated);
+        let mut case = builder(shape)?;
+        for small in std::iter::once(self.mutated).chain(others) {
+            case = case.reduced(builder(&Shape::new(small))?.build()?);
+        }
+        case.build()
     }
 
     /// A case like those of [`case`](Self::case) in CUDA C, but of a kernel from elsewhere that claims to compute the

@@ -194,6 +194,7 @@ impl<'a> From<&'a MutantReport> for MutantEntry<'a> {
             Fate::Differs => "differs",
             Fate::Faults => "faults",
             Fate::Survives => "survives",
+            Fate::Unreached => "unreached",
             Fate::Stillborn => "stillborn",
         };
         Self { operator: &mutant.operator, description: &mutant.description, fate }

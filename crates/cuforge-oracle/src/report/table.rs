@@ -21,7 +21,7 @@ const HEADS: [&str; 10] = [
 /// A table with one line a report, columns aligned, without a line end behind the last.
 ///
 /// Columns: kernel, shape, schedule, verdict, the worst ratio of an error to its bound, units in the last place of
-/// that element, PTX mutants killed of those that ran, median and 95th percentile of the time, instructions a second.
+/// that element, PTX mutants killed of those that ran and were reached, median and 95th percentile of the time, instructions a second.
 /// What is not known is a dash.
 ///
 /// ```
