@@ -1,8 +1,8 @@
 // class: uninitialised shared memory
 // kernel: gemm
 // schedule: 2
-// shape: 40x50x20
-// wrong: What lies beyond the edges of b is left as it is in shared memory instead of being zero.
+// shape: 40x50x5
+// wrong: What lies beyond the edges of a and b is left as it is in shared memory instead of being zero.
 
 struct GemmUniform {
     unsigned m;
@@ -34,8 +34,9 @@ gemm(const float* __restrict__ a,
         for (unsigned slot = thread; slot < TILE_M * TILE_K; slot += THREADS) {
             const unsigned row = first_row + slot / TILE_K;
             const unsigned k = first_k + slot % TILE_K;
-            tile_a[slot % TILE_K][slot / TILE_K] =
-                row < uniform.m && k < uniform.k ? a[(unsigned long long)row * uniform.k + k] : 0.0f;
+            if (row < uniform.m && k < uniform.k) {
+                tile_a[slot % TILE_K][slot / TILE_K] = a[(unsigned long long)row * uniform.k + k];
+            }
         }
         for (unsigned slot = thread; slot < TILE_K * TILE_N; slot += THREADS) {
             const unsigned k = first_k + slot / TILE_N;

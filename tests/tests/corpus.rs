@@ -1,0 +1,118 @@
+//! The corpus on the simulated device: every kernel passes at its real size, and no seed makes a correct kernel fail.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use cuforge_core::{BuildOptions, ComputeCapability, KernelCompiler};
+use cuforge_oracle::corpus::{self, CorpusKernel, Form, Shape};
+use cuforge_oracle::{CheckOptions, Origin, SimContext, Verdict, check, verify};
+use cuforge_tests::toolchain::{NEWER, OLDER, Toolchain, at_full_length};
+
+#[test]
+fn every_kernel_passes_at_its_real_size_from_shipped_and_from_written_ptx() {
+    let mut context = SimContext::builder().build().unwrap();
+    for kernel in corpus::ALL {
+        for form in [Form::ShippedPtx, Form::WrittenPtx] {
+            for schedule in kernel.schedules(form) {
+                let case = kernel.case(form, &kernel.real_shape(), &schedule).unwrap();
+                let report = verify(&case, &mut context).unwrap();
+                let name = kernel.name();
+                assert_eq!(report.verdict, Verdict::Passed, "{name} {form:?} {schedule:?}: {report:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_compiler_the_default_schedule_runs_from_shipped_ptx_and_says_so() {
+    let mut context = SimContext::builder().build().unwrap();
+    for kernel in corpus::ALL {
+        let shape = &kernel.small_shapes()[0];
+        let case = kernel.case(Form::CudaC, shape, &kernel.default_schedule()).unwrap();
+        let report = verify(&case, &mut context).unwrap();
+        assert_eq!((&report.verdict, report.origin), (&Verdict::Passed, Some(Origin::ShippedPtx)));
+        let other = &kernel.schedules(Form::CudaC)[1];
+        let report = verify(&kernel.case(Form::CudaC, shape, other).unwrap(), &mut context).unwrap();
+        assert!(matches!(report.verdict, Verdict::NotRun(_)), "{}: {:?}", kernel.name(), report.verdict);
+    }
+}
+
+/// Verifies every kernel under every schedule as one compiler makes it for one architecture.
+fn verify_all(
+    toolchain: Toolchain,
+    sm: u16,
+    fast_math: bool,
+    shape_of: impl Fn(&CorpusKernel) -> Shape,
+) -> Result<Vec<String>, Box<dyn Error>> {
+    let compiler: Arc<dyn KernelCompiler> = Arc::new(toolchain.compiler()?);
+    let capability = ComputeCapability::from_sm(sm);
+    let mut context = SimContext::builder().capability(capability).compiler(compiler).build()?;
+    let mut failures = Vec::new();
+    for kernel in corpus::ALL {
+        let shape = shape_of(&kernel);
+        for schedule in kernel.schedules(Form::CudaC) {
+            let build = BuildOptions { fast_math, ..BuildOptions::default() };
+            let case = kernel.case(Form::CudaC, &shape, &schedule)?.with_build(build);
+            let report = verify(&case, &mut context)?;
+            // Only its own text counts: where there is a compiler, nothing may fall back to the shipped PTX.
+            if report.verdict != Verdict::Passed || report.origin != Some(Origin::Own) {
+                failures.push(format!(
+                    "{} {shape}, {toolchain}, sm_{sm}, fast math {fast_math}: {report:?}",
+                    kernel.name()
+                ));
+            }
+        }
+    }
+    Ok(failures)
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn every_kernel_passes_at_its_real_size_under_every_schedule() {
+    let (toolchains, architectures, maths) = if at_full_length() {
+        (&[OLDER, NEWER][..], &[75, 80, 90, 100][..], &[false, true][..])
+    } else {
+        (&[OLDER][..], &[90][..], &[false][..])
+    };
+    for &toolchain in toolchains {
+        for (&sm, &fast_math) in architectures.iter().flat_map(|sm| maths.iter().map(move |math| (sm, math)))
+        {
+            let failures = verify_all(toolchain, sm, fast_math, CorpusKernel::real_shape).unwrap();
+            assert!(failures.is_empty(), "{}", failures.join("\n"));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn every_kernel_passes_on_an_edge_under_every_schedule_with_each_compiler_and_fast_math() {
+    let edge = |kernel: &CorpusKernel| kernel.small_shapes()[0].clone();
+    for (toolchain, fast_math) in [(OLDER, true), (NEWER, false), (NEWER, true)] {
+        let failures = verify_all(toolchain, 90, fast_math, edge).unwrap();
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn no_seed_makes_a_correct_kernel_fail() {
+    let seeds = if at_full_length() { 100 } else { 20 };
+    let compiler: Arc<dyn KernelCompiler> = Arc::new(OLDER.compiler().unwrap());
+    let mut context = SimContext::builder().compiler(compiler).build().unwrap();
+    let mut checks = 0;
+    for kernel in corpus::ALL {
+        let schedules = kernel.schedules(Form::CudaC);
+        for shape in kernel.small_shapes() {
+            for seed in 0..seeds {
+                // Seeds walk over the schedules, so that each shape meets all of them.
+                let schedule = &schedules[seed as usize % schedules.len()];
+                let case = kernel.case(Form::CudaC, &shape, schedule).unwrap();
+                let found =
+                    check(&case, &mut context, &CheckOptions::default().with_seed(seed).once()).unwrap();
+                assert!(found.agrees(), "{} {shape} seed {seed} {schedule:?}: {found:?}", kernel.name());
+                checks += 1;
+            }
+        }
+    }
+    assert_eq!(checks, 6 * 5 * seeds, "six kernels, five shapes each");
+}
