@@ -18,6 +18,7 @@ mod linker;
 mod locate;
 mod nvrtc;
 mod options;
+mod places;
 mod policy;
 #[cfg(unix)]
 mod pool;
@@ -34,8 +35,9 @@ pub use engine::{CancelToken, Engine, Identity, Job, Limits, Output};
 pub use error::CompileError;
 pub use headers::HeaderCheck;
 pub use linker::Linker;
-pub use locate::{Candidate, Found, Looked, Origin, SearchPaths};
+pub use locate::{Candidate, Found, Looked, SearchPaths};
 pub use nvrtc::Nvrtc;
+pub use places::Origin;
 pub use policy::newest_ptx_for;
 #[cfg(unix)]
 pub use pool::{HelperPool, serve};

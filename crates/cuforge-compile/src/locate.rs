@@ -1,13 +1,12 @@
 //! Where NVRTC, nvJitLink and CUDA's headers lie on this machine: the search order, and a record of where it looked.
 
 use std::collections::BTreeSet;
-use std::env;
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::includes;
+use crate::places::{self, Origin, System, name_of, numbers, sorted_entries};
 
 /// Folders, below a root, in which a toolkit, a distribution or a wheel keeps its libraries.
 const LIBRARY_FOLDERS: &[&str] = &[
@@ -20,40 +19,6 @@ const LIBRARY_FOLDERS: &[&str] = &[
     "lib/aarch64-linux-gnu",
     "bin",
 ];
-
-/// How a library was found, in the order of precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Origin {
-    /// Named in [`SearchPaths::roots`].
-    Option,
-    /// The variable `CUFORGE_NVRTC`, a library or a folder.
-    CuforgeNvrtc,
-    /// The variable `CUDA_PATH` or `CUDA_HOME`.
-    CudaPath,
-    /// A wheel in an active virtual or conda environment.
-    ActiveEnvironment,
-    /// A folder of the dynamic loader (`LD_LIBRARY_PATH`, `/etc/ld.so.conf`, the system folders).
-    Loader,
-    /// A usual toolkit folder such as `/usr/local/cuda`.
-    Toolkit,
-    /// A wheel in the `site-packages` of the `python3` on the path, or of the user.
-    SitePackages,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Option => "search option",
-            Self::CuforgeNvrtc => "CUFORGE_NVRTC",
-            Self::CudaPath => "CUDA_PATH or CUDA_HOME",
-            Self::ActiveEnvironment => "active python environment",
-            Self::Loader => "loader path",
-            Self::Toolkit => "toolkit folder",
-            Self::SitePackages => "python site-packages",
-        })
-    }
-}
 
 /// One place that was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,10 +101,14 @@ impl SearchPaths {
 
     /// Searches the file system; opens no library. A few hundred file status calls.
     pub fn find(&self) -> Found {
+        self.find_in(&System::here())
+    }
+
+    pub(crate) fn find_in(&self, system: &System<'_>) -> Found {
         let mut places: Vec<(Origin, PathBuf)> =
             self.roots.iter().map(|root| (Origin::Option, root.clone())).collect();
         if self.system {
-            places.extend(system_places());
+            places.extend(places::of_system(system));
         }
         let mut found = Found::default();
         let (mut seen_places, mut seen_libraries) = (BTreeSet::new(), BTreeSet::new());
@@ -186,83 +155,6 @@ impl SearchPaths {
         let nvjitlink = nvjitlink_near(&folder, major);
         Candidate { library, builtins, version, includes, nvjitlink, origin }
     }
-}
-
-/// Every place the system suggests, in the order of [`Origin`].
-fn system_places() -> Vec<(Origin, PathBuf)> {
-    let mut places = Vec::new();
-    let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    places.extend(var("CUFORGE_NVRTC").map(|path| (Origin::CuforgeNvrtc, path)));
-    places.extend(["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|n| var(n)).map(|p| (Origin::CudaPath, p)));
-    for prefix in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| var(name)) {
-        places.extend(site_packages(&prefix).into_iter().map(|path| (Origin::ActiveEnvironment, path)));
-        places.push((Origin::ActiveEnvironment, prefix));
-    }
-    places.extend(loader_folders().into_iter().map(|path| (Origin::Loader, path)));
-    places.extend(toolkit_folders().into_iter().map(|path| (Origin::Toolkit, path)));
-    if let Some(prefix) = python_prefix() {
-        places.extend(site_packages(&prefix).into_iter().map(|path| (Origin::SitePackages, path)));
-    }
-    if let Some(home) = var("HOME") {
-        places.extend(site_packages(&home.join(".local")).into_iter().map(|p| (Origin::SitePackages, p)));
-    }
-    for prefix in ["/usr", "/usr/local"] {
-        places.extend(site_packages(Path::new(prefix)).into_iter().map(|p| (Origin::SitePackages, p)));
-    }
-    places
-}
-
-/// `<prefix>/lib/python3*/site-packages` (and Debian's `dist-packages`) that hold an `nvidia` folder.
-fn site_packages(prefix: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for lib in ["lib", "lib64"] {
-        for python in sorted_entries(&prefix.join(lib)) {
-            if !name_of(&python).starts_with("python3") {
-                continue;
-            }
-            found.extend(["site-packages", "dist-packages"].iter().map(|name| python.join(name)));
-        }
-    }
-    found.retain(|folder| folder.join("nvidia").is_dir());
-    found
-}
-
-/// The prefix of the `python3` that a shell would start, links resolved.
-fn python_prefix() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let python = env::split_paths(&path).map(|dir| dir.join("python3")).find(|file| file.is_file())?;
-    let real = fs::canonicalize(python).ok()?;
-    Some(real.parent()?.parent()?.to_path_buf())
-}
-
-fn loader_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = env::var_os("LD_LIBRARY_PATH")
-        .map(|value| env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect())
-        .unwrap_or_default();
-    let mut conf_files = vec![PathBuf::from("/etc/ld.so.conf")];
-    conf_files.extend(sorted_entries(Path::new("/etc/ld.so.conf.d")));
-    for file in conf_files {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        folders.extend(text.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
-    }
-    folders.extend(
-        ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
-            .map(PathBuf::from),
-    );
-    folders
-}
-
-/// `/usr/local/cuda` first, then the versioned folders, newest first.
-fn toolkit_folders() -> Vec<PathBuf> {
-    let mut folders = vec![PathBuf::from("/usr/local/cuda")];
-    let mut versioned: Vec<PathBuf> = sorted_entries(Path::new("/usr/local"))
-        .into_iter()
-        .filter(|p| name_of(p).starts_with("cuda-"))
-        .collect();
-    versioned.sort_by_key(|path| std::cmp::Reverse(numbers(&name_of(path))));
-    folders.extend(versioned);
-    folders.extend(["/opt/cuda", "/usr/lib/cuda"].map(PathBuf::from));
-    folders
 }
 
 /// The NVRTC libraries of a root, whatever its layout, highest version first.
@@ -338,20 +230,4 @@ fn nvjitlink_near(folder: &Path, major: Option<u32>) -> Option<PathBuf> {
 fn suffix_number(path: &Path) -> Option<u32> {
     let name = name_of(path);
     numbers(name.split_once(".so.").map_or("", |(_, version)| version)).first().copied()
-}
-
-/// The numbers in a text, in order, so that versions compare as numbers.
-fn numbers(text: &str) -> Vec<u32> {
-    text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned()
-}
-
-fn sorted_entries(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
 }

@@ -281,7 +281,7 @@ pub fn serve(mut stream: impl Read + Write, library: PathBuf, builtins: Option<P
         version: None,
         includes: Vec::new(),
         nvjitlink: None,
-        origin: crate::locate::Origin::Option,
+        origin: crate::places::Origin::Option,
     };
     let nvrtc = match crate::nvrtc::Nvrtc::load(&candidate) {
         Ok(nvrtc) => nvrtc,

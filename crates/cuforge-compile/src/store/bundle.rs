@@ -13,7 +13,8 @@ use crate::artifact::{self, Artifact};
 use crate::bytes::{Reader, Writer};
 use crate::engine::{Engine, Identity, Job, Limits, Output};
 use crate::error::CompileError;
-use crate::locate::{Looked, Origin};
+use crate::locate::Looked;
+use crate::places::Origin;
 use crate::record::{self, Record};
 use crate::store::disk::Disk;
 
