@@ -110,7 +110,9 @@ fn clock_jumps_cost_nothing() {
 fn is_useless(folder: &Path, what: &str) {
     let mut compiled = 0;
     let warned = warnings_of(|| {
-        let (compiler, runs) = compiler(no_memory(folder));
+        let mut fake = Fake::new("0");
+        fake.cubin_bytes = 100_000;
+        let (compiler, runs) = compiler_of(fake, no_memory(folder));
         for kernel in 0..3 {
             for _ in 0..2 {
                 compiler.image(&request(&format!("int k{kernel};"))).unwrap();
@@ -146,6 +148,33 @@ fn a_folder_on_which_a_rename_fails_costs_compilations_and_one_warning() {
         fs::write(root.join(format!("{shard:02x}")), "").unwrap();
     }
     is_useless(folder.path(), "every shard is a file");
+    assert!(folder.files("/writing/").is_empty(), "a failed publication leaves no temporary");
+}
+
+/// Set for the process that has no room: its folder.
+#[cfg(unix)]
+const FULL: &str = "CUFORGE_TEST_FULL_FOLDER";
+
+/// A limit on the size of files stands in for a full disk: a write ends in the middle with an error.
+#[cfg(unix)]
+#[test]
+fn a_disk_without_room_costs_compilations_and_one_warning() {
+    if let Some(folder) = std::env::var_os(FULL) {
+        is_useless(Path::new(&folder), "no room");
+        return;
+    }
+    let folder = Folder::new("full");
+    let name = "a_disk_without_room_costs_compilations_and_one_warning";
+    let run = std::process::Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\" --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(name)
+        .env(FULL, folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+    assert!(folder.path().join("cuforge-v1/writing").is_dir(), "nothing was ever written");
     assert!(folder.files("/writing/").is_empty(), "a failed publication leaves no temporary");
 }
 

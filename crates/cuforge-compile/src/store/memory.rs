@@ -135,6 +135,7 @@ impl Memory {
         let Some(newest_out) = newest_out else { return };
         let removed = self.retain(|slot| slot.used.load(Ordering::Relaxed) > newest_out);
         Counters::add(&self.counters.memory_evicted, removed);
+        tracing::debug!(removed, bytes = self.bytes(), "images evicted from memory");
     }
 
     fn retain(&self, keep: impl Fn(&Slot) -> bool) -> u64 {

@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, limit_bytes: u64, counters: &Counters) -> Swept {
     }
     swept.kept_bytes = total;
     swept.kept_entries = u64::try_from(all.len()).unwrap_or(0).saturating_sub(swept.evicted);
-    tracing::debug!(%swept, root = %root.display(), "cache folder swept");
+    tracing::debug!(evicted = swept.evicted, %swept, root = %root.display(), "cache folder swept");
     swept
 }
 
