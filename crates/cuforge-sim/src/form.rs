@@ -165,6 +165,8 @@ pub(crate) enum AtomicKind {
 pub(crate) struct Atomic {
     pub(crate) access: Access,
     pub(crate) kind: AtomicKind,
+    /// The same in shared memory.
+    pub(crate) shared_kind: AtomicKind,
     pub(crate) target: Option<Reg>,
     pub(crate) b: Reg,
     pub(crate) c: Option<Reg>,

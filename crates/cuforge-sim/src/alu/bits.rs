@@ -107,12 +107,12 @@ pub(crate) fn extract32(signed: bool) -> Tern32 {
     }
 }
 
-/// `bfe.u64`, `bfe.s64`.
+/// `bfe.u64`, `bfe.s64`. Devices do not cut position and length to 8 bits here, as the manual has it.
 pub(crate) fn extract64(signed: bool) -> Field64 {
     if signed {
-        lanes!(|a, b, c| extract(a, b & 0xff, c & 0xff, 64, true))
+        lanes!(|a, b, c| extract(a, b.min(0xff), c.min(0xff), 64, true))
     } else {
-        lanes!(|a, b, c| extract(a, b & 0xff, c & 0xff, 64, false))
+        lanes!(|a, b, c| extract(a, b.min(0xff), c.min(0xff), 64, false))
     }
 }
 
@@ -127,12 +127,12 @@ pub(crate) fn insert32() -> Quad32 {
     }
 }
 
-/// `bfi.b64`
+/// `bfi.b64`, with whole position and length, as for `bfe`.
 pub(crate) fn insert64() -> Insert64 {
     |a, b, c, e, out| {
         for lane in 0..crate::lanes::LANES {
-            let field = field_mask(c[lane] & 0xff, e[lane] & 0xff);
-            let shifted = a[lane].checked_shl(c[lane] & 0xff).unwrap_or(0);
+            let field = field_mask(c[lane], e[lane]);
+            let shifted = a[lane].checked_shl(c[lane]).unwrap_or(0);
             out[lane] = b[lane] & !field | shifted & field;
         }
     }

@@ -2,8 +2,8 @@
 
 use super::lanes;
 use crate::float::narrow::is_nan;
-use crate::float::round::{BF16, F16, F32, Format, Rounding, TF32};
-use crate::float::single::{canonical, flush, saturate};
+use crate::float::round::{BF16, F16, F32, Format, Rounding};
+use crate::float::single::{NAN_BITS, canonical, flush, flush_result, saturate};
 use crate::form::{Bin32, Shrink, Un32, Widen};
 
 /// A type that values are converted from or to.
@@ -52,7 +52,6 @@ impl Scalar {
         match self {
             Self::Half => F16,
             Self::Brain => BF16,
-            Self::Tensor => TF32,
             _ => F32,
         }
     }
@@ -130,17 +129,47 @@ impl Conversion {
 
     fn float_to_float(&self, from: Scalar, bits: u64, to: Scalar) -> u64 {
         let value = self.decode(from, bits);
+        if value.is_nan() {
+            return self.nan(from, bits, to);
+        }
         let value = if self.integral { integral(value, self.rounding) } else { value };
+        if to == Scalar::Tensor {
+            // Half of the last place that stays is added to the bits, whatever they mean.
+            return u64::from((bits as u32).wrapping_add(0x1000) & !0x1fff);
+        }
         if to != Scalar::Double {
             return self.encode(value, to);
         }
-        if value.is_nan() {
-            // From a single the payload moves up; only a double's own NaN keeps it as it is.
-            let nan = if from == Scalar::Double { bits | 1 << 51 } else { wide_nan(from, bits) };
-            return if self.saturate { 0 } else { nan };
-        }
         let value = if self.saturate { value.clamp(0.0, 1.0) + 0.0 } else { value };
         value.to_bits()
+    }
+
+    /// What becomes of a NaN, as an H200 has it: between the large formats the payload goes along, cut or widened.
+    fn nan(&self, from: Scalar, bits: u64, to: Scalar) -> u64 {
+        if self.saturate {
+            return 0;
+        }
+        let negative = match from {
+            Scalar::Double => bits >> 63,
+            Scalar::Single => bits >> 31 & 1,
+            _ => bits >> 15 & 1,
+        };
+        let payload = match from {
+            Scalar::Double => bits & ((1 << 52) - 1),
+            Scalar::Single => (bits & 0x7f_ffff) << 29,
+            Scalar::Brain => (bits & 0x7f) << 45,
+            _ => (bits & 0x3ff) << 42,
+        };
+        match (from, to) {
+            (Scalar::Single, Scalar::Tensor) => (bits + 0x1000) & 0xffff_e000,
+            (Scalar::Brain, Scalar::Single) => (bits & 0xffff) << 16,
+            (Scalar::Single, Scalar::Double) if self.flush => 0x7fff_ffff_e000_0000,
+            (_, Scalar::Double) => negative << 63 | 0x7ff8_0000_0000_0000 | payload,
+            (Scalar::Double, Scalar::Single) => negative << 31 | 0x7fc0_0000 | payload >> 29,
+            (Scalar::Double, Scalar::Half) => negative << 15 | 0x7e00 | payload >> 42,
+            (_, Scalar::Single) => u64::from(NAN_BITS),
+            (_, to) => u64::from(to.format().nan()),
+        }
     }
 
     fn decode(&self, from: Scalar, bits: u64) -> f64 {
@@ -157,22 +186,21 @@ impl Conversion {
     fn encode(&self, value: f64, to: Scalar) -> u64 {
         let format = to.format();
         let mut bits = if to == Scalar::Single && self.rounding == Rounding::Nearest {
-            canonical(value as f32).to_bits()
+            canonical(value as f32)
         } else {
             format.encode(value, self.rounding)
         };
         if to == Scalar::Single {
-            let value = f32::from_bits(bits);
-            let value = if self.flush { flush(value) } else { value };
-            bits = canonical(if self.saturate { saturate(value) } else { value }).to_bits();
+            let rounded = f32::from_bits(bits);
+            let rounded = if self.flush { flush_result(rounded, || value, self.rounding) } else { rounded };
+            bits = canonical(if self.saturate { saturate(rounded) } else { rounded });
         } else if self.saturate {
             bits = crate::float::narrow::saturate(format, bits);
         }
         if self.relu && bits & format.sign() != 0 && !is_nan(format, bits) {
             bits = 0;
         }
-        // The 19 bits of this format are the upper ones of a single.
-        u64::from(if to == Scalar::Tensor { bits << 13 } else { bits })
+        u64::from(bits)
     }
 }
 
@@ -202,7 +230,7 @@ pub(crate) fn quick(how: &Conversion) -> Option<Quick> {
         }
         (from, Single) if from == whole(32) && nearest => Quick::Narrow(lanes!(|a| (a as f32).to_bits())),
         (Half, Single) if !how.flush => Quick::Narrow(lanes!(|a| half_to_single(a))),
-        (Brain, Single) => Quick::Narrow(lanes!(|a| canonical(f32::from_bits(a << 16)).to_bits())),
+        (Brain, Single) => Quick::Narrow(lanes!(|a| a << 16)),
         (Single, Half) if nearest && !how.flush => {
             Quick::Narrow(lanes!(|a| F16.encode(f64::from(f32::from_bits(a)), Rounding::Nearest)))
         }
@@ -288,14 +316,6 @@ fn integer_to_double(value: i128, rounding: Rounding) -> f64 {
     // At most 2^53, so the conversion is exact, and so is the scaling.
     let rounded = (kept + u128::from(up)) as f64 * 2f64.powi(drop.cast_signed());
     if value < 0 { -rounded } else { rounded }
-}
-
-fn wide_nan(from: Scalar, bits: u64) -> u64 {
-    if from != Scalar::Single {
-        return 0x7fff_ffff_e000_0000;
-    }
-    let bits = bits as u32;
-    u64::from(bits >> 31) << 63 | 0x7ff8_0000_0000_0000 | u64::from(bits & 0x7f_ffff) << 29
 }
 
 #[inline(always)]

@@ -46,19 +46,23 @@ pub(crate) fn unary(name: &str, rounding: Rounding) -> Option<Un64> {
 /// `neg` and `abs`.
 pub(crate) fn sign(name: &str) -> Option<Un64> {
     Some(match name {
-        "neg" => lanes!(|a| a ^ 1 << 63),
-        "abs" => lanes!(|a| a & !(1 << 63)),
+        // A NaN keeps its sign.
+        "neg" => lanes!(|a| quiet_or(a, a ^ 1 << 63)),
+        "abs" => lanes!(|a| quiet_or(a, a & !(1 << 63))),
         _ => return None,
     })
 }
 
-/// `rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`: as the manual has it, the low 32 bits are zero; the error
-/// against the exact value stays below 2^-20 relative.
+/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`: as on the device, they see and give only the upper 32 bits; the
+/// error stays below 2^-20 relative. `rsqrt.approx.f64` is rounded once from a root and a quotient.
 pub(crate) fn approximate(name: &str, flushes: bool) -> Option<Un64> {
     Some(match (name, flushes) {
         ("rcp", true) => lanes!(|a| upper(1.0 / flushed(a))),
         ("rsqrt", true) => lanes!(|a| upper(1.0 / flushed(a).sqrt())),
-        ("rsqrt", false) => lanes!(|a| upper(1.0 / f64::from_bits(a).sqrt())),
+        ("rsqrt", false) => lanes!(|a| {
+            let a = f64::from_bits(a);
+            settle(1.0 / a.sqrt(), [a, a, a]).to_bits()
+        }),
         _ => return None,
     })
 }
@@ -85,8 +89,14 @@ fn negated(bits: u64) -> f64 {
 }
 
 #[inline(always)]
+fn quiet_or(bits: u64, other: u64) -> u64 {
+    if bits & !(1 << 63) > 0x7ff0_0000_0000_0000 { bits | 1 << 51 } else { other }
+}
+
+#[inline(always)]
 fn flushed(bits: u64) -> f64 {
-    f64::from_bits(if bits & 0x7ff0_0000_0000_0000 == 0 { bits & 1 << 63 } else { bits })
+    let upper = bits & 0xffff_ffff_0000_0000;
+    f64::from_bits(if upper & 0x7ff0_0000_0000_0000 == 0 { upper & 1 << 63 } else { upper })
 }
 
 #[inline(always)]
@@ -94,14 +104,15 @@ fn upper(value: f64) -> u64 {
     if value.is_nan() {
         return 0x7fff_ffff_0000_0000;
     }
-    value.to_bits() & 0xffff_ffff_0000_0000
+    let upper = value.to_bits() & 0xffff_ffff_0000_0000;
+    if upper & 0x7ff0_0000_0000_0000 == 0 { upper & 1 << 63 } else { upper }
 }
 
 #[inline(always)]
 fn extreme_of<const MAX: bool>(a: u64, b: u64) -> u64 {
     let (x, y) = (f64::from_bits(a), f64::from_bits(b));
     match (x.is_nan(), y.is_nan()) {
-        (true, true) => settle(f64::NAN, [x, y, y]).to_bits(),
+        (true, true) => settle(f64::NAN, [y, x, x]).to_bits(),
         (true, false) => b,
         (false, true) => a,
         (false, false) => {

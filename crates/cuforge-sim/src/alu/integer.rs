@@ -24,9 +24,9 @@ pub(crate) fn binary(name: &str, ty: ScalarType) -> Option<Bin32> {
         ("div", S32) => lanes!(|a, b| divide(s32(a), s32(b)).cast_unsigned()),
         ("div", U16) => lanes!(|a, b| u16(a).checked_div(u16(b)).unwrap_or(0xffff)),
         ("div", S16) => lanes!(|a, b| divide(s16(a), s16(b)).cast_unsigned()),
-        ("rem", U32) => lanes!(|a, b| a.checked_rem(b).unwrap_or(a)),
+        ("rem", U32) => lanes!(|a, b| a.checked_rem(b).unwrap_or(u32::MAX)),
         ("rem", S32) => lanes!(|a, b| remainder(s32(a), s32(b)).cast_unsigned()),
-        ("rem", U16) => lanes!(|a, b| u16(a).checked_rem(u16(b)).unwrap_or(u16(a))),
+        ("rem", U16) => lanes!(|a, b| u16(a).checked_rem(u16(b)).unwrap_or(0xffff)),
         ("rem", S16) => lanes!(|a, b| remainder(s16(a), s16(b)).cast_unsigned()),
         ("min", U32) => lanes!(|a, b| a.min(b)),
         ("min", S32) => lanes!(|a, b| s32(a).min(s32(b)).cast_unsigned()),
@@ -163,10 +163,10 @@ fn divide(a: i32, b: i32) -> i32 {
     if b == 0 { -1 } else { a.wrapping_div(b) }
 }
 
-/// A remainder by zero is the dividend, as the hardware has it.
+/// So does a remainder by zero.
 #[inline(always)]
 fn remainder(a: i32, b: i32) -> i32 {
-    if b == 0 { a } else { a.wrapping_rem(b) }
+    if b == 0 { -1 } else { a.wrapping_rem(b) }
 }
 
 #[inline(always)]

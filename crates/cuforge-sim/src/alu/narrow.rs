@@ -1,7 +1,7 @@
 //! `f16` and `bf16`, single and packed, over lanes.
 
 use super::{lanes, u16};
-use crate::float::narrow::{add, flush, fma, is_nan, mul, saturate};
+use crate::float::narrow::{exact_fma, exact_product, exact_sum, flush, is_nan, saturate};
 use crate::float::round::{BF16, F16, Format, Rounding};
 use crate::form::{Bin32, Tern32, Un32};
 
@@ -76,12 +76,13 @@ pub(crate) fn sign(name: &str, manner: Manner) -> Option<Un32> {
         "abs" => false,
         _ => return None,
     };
-    Some(match (negate, manner.flush) {
-        // Both formats have their sign on top, and both halves of a pair are treated alike.
-        (true, false) => lanes!(|a| a ^ 0x8000_8000),
-        (false, false) => lanes!(|a| a & 0x7fff_7fff),
-        (true, true) => lanes!(|a| halves(a, |a| flush(F16, a)) ^ 0x8000_8000),
-        (false, true) => lanes!(|a| halves(a, |a| flush(F16, a)) & 0x7fff_7fff),
+    Some(match (negate, manner.brain, manner.flush) {
+        (true, false, false) => lanes!(|a| halves(a, |a| settled(F16, a, a ^ 0x8000))),
+        (false, false, false) => lanes!(|a| halves(a, |a| settled(F16, a, a & 0x7fff))),
+        (true, true, _) => lanes!(|a| halves(a, |a| settled(BF16, a, a ^ 0x8000))),
+        (false, true, _) => lanes!(|a| halves(a, |a| settled(BF16, a, a & 0x7fff))),
+        (true, false, true) => lanes!(|a| halves(a, |a| settled(F16, a, flush(F16, a) ^ 0x8000))),
+        (false, false, true) => lanes!(|a| halves(a, |a| settled(F16, a, flush(F16, a) & 0x7fff))),
     })
 }
 
@@ -120,11 +121,17 @@ pub(crate) fn approximate(name: &str, manner: Manner) -> Option<Un32> {
 /// One atomic addition on a 16-bit value or a pair.
 pub(crate) fn atomic_add(brain: bool, packed: bool) -> fn(u32, u32) -> u32 {
     match (brain, packed) {
-        (false, false) => |a, b| add(F16, u16(a), u16(b), Rounding::Nearest),
-        (true, false) => |a, b| add(BF16, u16(a), u16(b), Rounding::Nearest),
-        (false, true) => |a, b| pairs(a, b, |a, b| add(F16, a, b, Rounding::Nearest)),
-        (true, true) => |a, b| pairs(a, b, |a, b| add(BF16, a, b, Rounding::Nearest)),
+        (false, false) => |a, b| F16.encode(exact_sum(F16, u16(a), u16(b)), Rounding::Nearest),
+        (true, false) => |a, b| BF16.encode(exact_sum(BF16, u16(a), u16(b)), Rounding::Nearest),
+        (false, true) => |a, b| pairs(a, b, |a, b| F16.encode(exact_sum(F16, a, b), Rounding::Nearest)),
+        (true, true) => |a, b| pairs(a, b, |a, b| BF16.encode(exact_sum(BF16, a, b), Rounding::Nearest)),
     }
+}
+
+/// The canonical NaN if the operand is a NaN.
+#[inline(always)]
+fn settled(format: Format, operand: u32, result: u32) -> u32 {
+    if is_nan(format, operand) { format.nan() } else { result }
 }
 
 fn through(format: Format, bits: u32, f: impl Fn(f64) -> f64) -> u32 {
@@ -147,10 +154,15 @@ fn input<const CODE: u8>(bits: u32) -> u32 {
     if CODE & FLUSH != 0 { flush(format, bits) } else { bits }
 }
 
+/// Rounds what an operation gives before rounding, and treats it as asked.
 #[inline(always)]
-fn finish<const CODE: u8>(bits: u32) -> u32 {
+fn finish<const CODE: u8>(exact: f64) -> u32 {
     let format = format(CODE & BRAIN != 0);
-    let mut bits = if CODE & FLUSH != 0 { flush(format, bits) } else { bits };
+    let mut bits = if CODE & FLUSH != 0 {
+        format.encode_flushed(exact, Rounding::Nearest)
+    } else {
+        format.encode(exact, Rounding::Nearest)
+    };
     if CODE & SATURATE != 0 {
         bits = saturate(format, bits);
     }
@@ -167,9 +179,9 @@ fn arithmetic<const OP: u8, const CODE: u8>(
         let format = format(CODE & BRAIN != 0);
         let (a, b) = (input::<CODE>(a), input::<CODE>(b));
         finish::<CODE>(match OP {
-            0 => add(format, a, b, Rounding::Nearest),
-            1 => add(format, a, b ^ format.sign(), Rounding::Nearest),
-            _ => mul(format, a, b, Rounding::Nearest),
+            0 => exact_sum(format, a, b),
+            1 => exact_sum(format, a, b ^ format.sign()),
+            _ => exact_product(format, a, b),
         })
     };
     crate::lanes::map2(
@@ -188,7 +200,7 @@ fn fused_lanes<const CODE: u8>(
 ) {
     let one = |a: u32, b: u32, c: u32| {
         let format = format(CODE & BRAIN != 0);
-        finish::<CODE>(fma(format, input::<CODE>(a), input::<CODE>(b), input::<CODE>(c), Rounding::Nearest))
+        finish::<CODE>(exact_fma(format, input::<CODE>(a), input::<CODE>(b), input::<CODE>(c)))
     };
     crate::lanes::map3(a, b, c, out, |a, b, c| {
         if CODE & PACKED != 0 {
@@ -234,7 +246,7 @@ fn extreme_lanes<const MAX: bool, const NAN: bool, const XORSIGN: bool, const CO
                 if (key(a) < key(b)) == MAX { b } else { a }
             }
         };
-        finish::<CODE>(if XORSIGN { result | sign } else { result })
+        if XORSIGN { result | sign } else { result }
     };
     crate::lanes::map2(
         a,

@@ -2,8 +2,8 @@
 
 use super::lanes;
 use crate::float::approx;
-use crate::float::round::Rounding;
-use crate::float::single::{NAN_BITS, add, canonical, div, flush, fma, mul, saturate, sqrt};
+use crate::float::round::{Rounding, add_to_odd};
+use crate::float::single::{NAN_BITS, add, canonical, div, flush, flush_result, fma, mul, saturate, sqrt};
 use crate::form::{Bin32, Tern32, Un32};
 
 const ADD: u8 = 0;
@@ -87,10 +87,10 @@ pub(crate) fn unary(name: &str, manner: Manner) -> Option<Un32> {
 /// `neg` and `abs`.
 pub(crate) fn sign(name: &str, flushes: bool) -> Option<Un32> {
     Some(match (name, flushes) {
-        ("neg", false) => lanes!(|a| a ^ 1 << 31),
-        ("neg", true) => lanes!(|a| flush(f32::from_bits(a)).to_bits() ^ 1 << 31),
-        ("abs", false) => lanes!(|a| a & !(1 << 31)),
-        ("abs", true) => lanes!(|a| flush(f32::from_bits(a)).to_bits() & !(1 << 31)),
+        ("neg", false) => lanes!(|a| canonical(-f32::from_bits(a))),
+        ("neg", true) => lanes!(|a| canonical(-flush(f32::from_bits(a)))),
+        ("abs", false) => lanes!(|a| canonical(f32::from_bits(a).abs())),
+        ("abs", true) => lanes!(|a| canonical(flush(f32::from_bits(a)).abs())),
         _ => return None,
     })
 }
@@ -98,21 +98,21 @@ pub(crate) fn sign(name: &str, flushes: bool) -> Option<Un32> {
 /// The approximate functions of one operand.
 pub(crate) fn approximate(name: &str, flushes: bool) -> Option<Un32> {
     Some(match (name, flushes) {
-        ("ex2", false) => lanes!(|a| approx::ex2(f32::from_bits(a), false).to_bits()),
-        ("ex2", true) => lanes!(|a| approx::ex2(f32::from_bits(a), true).to_bits()),
-        ("lg2", false) => lanes!(|a| approx::lg2(f32::from_bits(a), false).to_bits()),
-        ("lg2", true) => lanes!(|a| approx::lg2(f32::from_bits(a), true).to_bits()),
-        ("rcp", false) => lanes!(|a| approx::rcp(f32::from_bits(a), false).to_bits()),
-        ("rcp", true) => lanes!(|a| approx::rcp(f32::from_bits(a), true).to_bits()),
-        ("rsqrt", false) => lanes!(|a| approx::rsqrt(f32::from_bits(a), false).to_bits()),
-        ("rsqrt", true) => lanes!(|a| approx::rsqrt(f32::from_bits(a), true).to_bits()),
-        ("sqrt", false) => lanes!(|a| approx::sqrt(f32::from_bits(a), false).to_bits()),
-        ("sqrt", true) => lanes!(|a| approx::sqrt(f32::from_bits(a), true).to_bits()),
-        ("sin", false) => lanes!(|a| approx::sin(f32::from_bits(a), false).to_bits()),
-        ("sin", true) => lanes!(|a| approx::sin(f32::from_bits(a), true).to_bits()),
-        ("cos", false) => lanes!(|a| approx::cos(f32::from_bits(a), false).to_bits()),
-        ("cos", true) => lanes!(|a| approx::cos(f32::from_bits(a), true).to_bits()),
-        ("tanh", false) => lanes!(|a| approx::tanh(f32::from_bits(a)).to_bits()),
+        ("ex2", false) => lanes!(|a| canonical(approx::ex2(f32::from_bits(a), false))),
+        ("ex2", true) => lanes!(|a| canonical(approx::ex2(f32::from_bits(a), true))),
+        ("lg2", false) => lanes!(|a| canonical(approx::lg2(f32::from_bits(a), false))),
+        ("lg2", true) => lanes!(|a| canonical(approx::lg2(f32::from_bits(a), true))),
+        ("rcp", false) => lanes!(|a| canonical(approx::rcp(f32::from_bits(a), false))),
+        ("rcp", true) => lanes!(|a| canonical(approx::rcp(f32::from_bits(a), true))),
+        ("rsqrt", false) => lanes!(|a| canonical(approx::rsqrt(f32::from_bits(a), false))),
+        ("rsqrt", true) => lanes!(|a| canonical(approx::rsqrt(f32::from_bits(a), true))),
+        ("sqrt", false) => lanes!(|a| canonical(approx::sqrt(f32::from_bits(a), false))),
+        ("sqrt", true) => lanes!(|a| canonical(approx::sqrt(f32::from_bits(a), true))),
+        ("sin", false) => lanes!(|a| canonical(approx::sin(f32::from_bits(a), false))),
+        ("sin", true) => lanes!(|a| canonical(approx::sin(f32::from_bits(a), true))),
+        ("cos", false) => lanes!(|a| canonical(approx::cos(f32::from_bits(a), false))),
+        ("cos", true) => lanes!(|a| canonical(approx::cos(f32::from_bits(a), true))),
+        ("tanh", false) => lanes!(|a| canonical(approx::tanh(f32::from_bits(a)))),
         _ => return None,
     })
 }
@@ -120,13 +120,13 @@ pub(crate) fn approximate(name: &str, flushes: bool) -> Option<Un32> {
 /// `div.approx` and `div.full`.
 pub(crate) fn approximate_div(full: bool, flushes: bool) -> Bin32 {
     match (full, flushes) {
-        (false, false) => lanes!(|a, b| approx::div(f32::from_bits(a), f32::from_bits(b), false).to_bits()),
-        (false, true) => lanes!(|a, b| approx::div(f32::from_bits(a), f32::from_bits(b), true).to_bits()),
+        (false, false) => lanes!(|a, b| canonical(approx::div(f32::from_bits(a), f32::from_bits(b), false))),
+        (false, true) => lanes!(|a, b| canonical(approx::div(f32::from_bits(a), f32::from_bits(b), true))),
         (true, false) => {
-            lanes!(|a, b| approx::div_full(f32::from_bits(a), f32::from_bits(b), false).to_bits())
+            lanes!(|a, b| canonical(approx::div_full(f32::from_bits(a), f32::from_bits(b), false)))
         }
         (true, true) => {
-            lanes!(|a, b| approx::div_full(f32::from_bits(a), f32::from_bits(b), true).to_bits())
+            lanes!(|a, b| canonical(approx::div_full(f32::from_bits(a), f32::from_bits(b), true)))
         }
     }
 }
@@ -185,7 +185,13 @@ fn arithmetic<const OP: u8, const MODE: u8, const FLUSH: bool, const SATURATE: b
             MUL => mul(a, b, mode),
             _ => div(a, b, mode),
         };
-        finish::<FLUSH, SATURATE>(value)
+        // A sum below the normal range is exact.
+        let wide = || match OP {
+            ADD | SUB => f64::from(value),
+            MUL => f64::from(a) * f64::from(b),
+            _ => f64::from(a) / f64::from(b),
+        };
+        finish::<FLUSH, SATURATE>(value, wide, mode)
     });
 }
 
@@ -196,8 +202,9 @@ fn fused_lanes<const MODE: u8, const FLUSH: bool, const SATURATE: bool>(
     out: &mut crate::lanes::L32,
 ) {
     crate::lanes::map3(a, b, c, out, |a, b, c| {
-        let value = fma(operand::<FLUSH>(a), operand::<FLUSH>(b), operand::<FLUSH>(c), rounding(MODE));
-        finish::<FLUSH, SATURATE>(value)
+        let (a, b, c) = (operand::<FLUSH>(a), operand::<FLUSH>(b), operand::<FLUSH>(c));
+        let wide = || add_to_odd(f64::from(a) * f64::from(b), f64::from(c));
+        finish::<FLUSH, SATURATE>(fma(a, b, c, rounding(MODE)), wide, rounding(MODE))
     });
 }
 
@@ -208,7 +215,9 @@ fn unary_lanes<const OP: u8, const MODE: u8, const FLUSH: bool, const SATURATE: 
     crate::lanes::map1(a, out, |a| {
         let a = operand::<FLUSH>(a);
         let value = if OP == RCP { div(1.0, a, rounding(MODE)) } else { sqrt(a, rounding(MODE)) };
-        finish::<FLUSH, SATURATE>(value)
+        // A root is never below the normal range.
+        let wide = || if OP == RCP { 1.0 / f64::from(a) } else { f64::from(value) };
+        finish::<FLUSH, SATURATE>(value, wide, rounding(MODE))
     });
 }
 
@@ -219,10 +228,13 @@ fn operand<const FLUSH: bool>(bits: u32) -> f32 {
 }
 
 #[inline(always)]
-fn finish<const FLUSH: bool, const SATURATE: bool>(value: f32) -> u32 {
-    let value = if FLUSH { flush(value) } else { value };
-    let value = if SATURATE { saturate(value) } else { value };
-    canonical(value).to_bits()
+fn finish<const FLUSH: bool, const SATURATE: bool>(
+    value: f32,
+    wide: impl Fn() -> f64,
+    mode: Rounding,
+) -> u32 {
+    let value = if FLUSH { flush_result(value, wide, mode) } else { value };
+    canonical(if SATURATE { saturate(value) } else { value })
 }
 
 #[inline(always)]

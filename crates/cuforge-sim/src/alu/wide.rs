@@ -16,9 +16,9 @@ pub(crate) fn binary(name: &str, ty: ScalarType) -> Option<Bin64> {
         ("div", S64) => lanes!(|a, b| {
             if b == 0 { u64::MAX } else { a.cast_signed().wrapping_div(b.cast_signed()).cast_unsigned() }
         }),
-        ("rem", U64) => lanes!(|a, b| a.checked_rem(b).unwrap_or(a)),
+        ("rem", U64) => lanes!(|a, b| a.checked_rem(b).unwrap_or(u64::MAX)),
         ("rem", S64) => lanes!(|a, b| {
-            if b == 0 { a } else { a.cast_signed().wrapping_rem(b.cast_signed()).cast_unsigned() }
+            if b == 0 { u64::MAX } else { a.cast_signed().wrapping_rem(b.cast_signed()).cast_unsigned() }
         }),
         ("min", U64) => lanes!(|a, b| a.min(b)),
         ("max", U64) => lanes!(|a, b| a.max(b)),

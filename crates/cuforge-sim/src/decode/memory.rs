@@ -69,7 +69,8 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     if manner.count != 1 {
         return Err(Unknown);
     }
-    let kind = atomic::kind(op, ty_name).ok_or(Unknown)?;
+    let kind = atomic::kind(op, ty_name, false).ok_or(Unknown)?;
+    let shared_kind = atomic::kind(op, ty_name, true).ok_or(Unknown)?;
     let (target, rest) = match (words.opcode, operands) {
         ("atom", [target, rest @ ..]) => (names.optional_target(target)?.map(|(reg, _)| reg), rest),
         ("red", rest) => (None, rest),
@@ -87,7 +88,7 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
         return Err(Unknown);
     }
-    Ok(Op::Atomic(Box::new(Atomic { access, kind, target, b, c })))
+    Ok(Op::Atomic(Box::new(Atomic { access, kind, shared_kind, target, b, c })))
 }
 
 /// `membar` and `fence`: memory is always consistent here, but blocks may rely on order now.

@@ -47,7 +47,7 @@ impl Machine<'_> {
                     let words = self.shot.view.words(allocation);
                     let at = (address[lane] - self.shot.view.base(allocation)) as usize;
                     old[lane] = element(at, bytes, false, |word| words[word].load(Relaxed));
-                    let new = changed(&warp.regs, atomic, lane, old[lane]);
+                    let new = changed(&warp.regs, atomic, atomic.kind, lane, old[lane]);
                     put_element(at, bytes, new, |word, value, bits| put(&words[word], value, bits));
                 }
             }
@@ -64,7 +64,7 @@ impl Machine<'_> {
                     }
                     let shared = &mut self.shared[..];
                     old[lane] = element(at as usize, bytes, false, |word| shared[word]);
-                    let new = changed(&warp.regs, atomic, lane, old[lane]);
+                    let new = changed(&warp.regs, atomic, atomic.shared_kind, lane, old[lane]);
                     put_element(at as usize, bytes, new, |word, value, bits| {
                         shared[word] = shared[word] & !bits | value & bits;
                     });
@@ -87,13 +87,13 @@ impl Machine<'_> {
 
 /// The value that the atomic puts in place of `old`.
 #[inline(always)]
-fn changed(regs: &Registers, atomic: &Atomic, lane: usize, old: u64) -> u64 {
+fn changed(regs: &Registers, atomic: &Atomic, kind: AtomicKind, lane: usize, old: u64) -> u64 {
     let operand = |reg: Reg| match reg {
         Reg::Narrow(reg) => u64::from(regs.get32(reg)[lane]),
         Reg::Wide(reg) => regs.get64(reg)[lane],
     };
     let b = operand(atomic.b);
-    match atomic.kind {
+    match kind {
         AtomicKind::Narrow(f) => u64::from(f(old as u32, b as u32)),
         AtomicKind::Wide(f) => f(old, b),
         AtomicKind::Cas => {

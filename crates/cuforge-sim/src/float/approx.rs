@@ -6,7 +6,7 @@
 //! `cos` 2^-20.5 absolute over [-π, π], `tanh` 2^-11 relative, `div` 2 units. Results equal those of a GPU only
 //! up to both errors.
 
-use super::single::{canonical, flush};
+use super::single::flush;
 
 /// `ex2.approx{.ftz}.f32`
 pub(crate) fn ex2(x: f32, ftz: bool) -> f32 {
@@ -52,7 +52,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
 pub(crate) fn div(a: f32, b: f32, ftz: bool) -> f32 {
     if b.is_finite() && b.abs() > f32::from_bits(0x7e80_0000) {
         if a.is_nan() || a.is_infinite() {
-            return canonical(f32::NAN);
+            return f32::NAN;
         }
         let negative = a.is_sign_negative() != b.is_sign_negative();
         return if negative { -0.0 } else { 0.0 };
@@ -63,14 +63,14 @@ pub(crate) fn div(a: f32, b: f32, ftz: bool) -> f32 {
 /// `div.full{.ftz}.f32`: the whole range of divisors.
 pub(crate) fn div_full(a: f32, b: f32, ftz: bool) -> f32 {
     let (a, b) = if ftz { (flush(a), flush(b)) } else { (a, b) };
-    let quotient = canonical(a / b);
+    let quotient = a / b;
     if ftz { flush(quotient) } else { quotient }
 }
 
 #[inline(always)]
 fn through(x: f32, ftz: bool, f: impl Fn(f64) -> f64) -> f32 {
     let x = if ftz { flush(x) } else { x };
-    let result = canonical(f(f64::from(x)) as f32);
+    let result = f(f64::from(x)) as f32;
     if ftz { flush(result) } else { result }
 }
 
@@ -83,12 +83,12 @@ mod tests {
         assert_eq!(ex2(f32::NEG_INFINITY, false).to_bits(), 0);
         assert_eq!(ex2(-0.0, true), 1.0);
         assert_eq!(lg2(0.0, false), f32::NEG_INFINITY);
-        assert_eq!(lg2(-1.0, false).to_bits(), 0x7fff_ffff);
+        assert!(lg2(-1.0, false).is_nan());
         assert_eq!(rcp(-0.0, false), f32::NEG_INFINITY);
         assert_eq!(rsqrt(-0.0, false), f32::NEG_INFINITY);
         assert_eq!(rsqrt(f32::INFINITY, false).to_bits(), 0);
         assert_eq!(sin(-0.0, false).to_bits(), 0x8000_0000);
-        assert_eq!(sin(f32::INFINITY, false).to_bits(), 0x7fff_ffff);
+        assert!(sin(f32::INFINITY, false).is_nan());
         assert_eq!(tanh(f32::INFINITY), 1.0);
     }
 

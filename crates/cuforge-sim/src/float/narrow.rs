@@ -2,24 +2,22 @@
 
 use super::round::{Format, Rounding, add_to_odd};
 
-/// `a + b` on the bits of `format`.
+/// `a + b` of two numbers of `format`, exact but for a sticky last bit.
 #[inline(always)]
-pub(crate) fn add(format: Format, a: u32, b: u32, rounding: Rounding) -> u32 {
-    format.encode(add_to_odd(format.decode(a), format.decode(b)), rounding)
+pub(crate) fn exact_sum(format: Format, a: u32, b: u32) -> f64 {
+    add_to_odd(format.decode(a), format.decode(b))
 }
 
-/// `a * b` on the bits of `format`.
+/// `a * b`: two significands of at most 11 bits make an exact product.
 #[inline(always)]
-pub(crate) fn mul(format: Format, a: u32, b: u32, rounding: Rounding) -> u32 {
-    // Two significands of at most 11 bits: the product is exact.
-    format.encode(format.decode(a) * format.decode(b), rounding)
+pub(crate) fn exact_product(format: Format, a: u32, b: u32) -> f64 {
+    format.decode(a) * format.decode(b)
 }
 
-/// `a * b + c` on the bits of `format`, rounded once.
+/// `a * b + c`, exact but for a sticky last bit.
 #[inline(always)]
-pub(crate) fn fma(format: Format, a: u32, b: u32, c: u32, rounding: Rounding) -> u32 {
-    let product = format.decode(a) * format.decode(b);
-    format.encode(add_to_odd(product, format.decode(c)), rounding)
+pub(crate) fn exact_fma(format: Format, a: u32, b: u32, c: u32) -> f64 {
+    add_to_odd(exact_product(format, a, b), format.decode(c))
 }
 
 /// Flushes a subnormal to a zero of its sign.
@@ -47,17 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_and_products_of_small_numbers_are_exact() {
-        assert_eq!(add(F16, 0x3c00, 0x3c00, Rounding::Nearest), 0x4000);
-        assert_eq!(mul(BF16, 0x4040, 0x4000, Rounding::Nearest), 0x40c0);
-        assert_eq!(fma(F16, 0x4200, 0x4000, 0xbc00, Rounding::Nearest), 0x4500);
-    }
-
-    #[test]
     fn fma_rounds_once() {
         // (1 + 2^-10)^2 = 1 + 2^-9 + 2^-20; minus (1 + 2^-9) leaves 2^-20, which two roundings would lose.
-        let square = fma(F16, 0x3c01, 0x3c01, 0xbc02, Rounding::Nearest);
-        assert_eq!(F16.decode(square), 2f64.powi(-20));
+        let square = exact_fma(F16, 0x3c01, 0x3c01, 0xbc02);
+        assert_eq!(square, 2f64.powi(-20));
+        assert_eq!(exact_sum(BF16, 0x3f80, 0x3f80), 2.0);
     }
 
     #[test]

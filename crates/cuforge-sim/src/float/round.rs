@@ -49,8 +49,6 @@ pub(crate) struct Format {
 pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10 };
 /// `.bf16`
 pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7 };
-/// `.tf32`, kept in the upper bits of a single.
-pub(crate) const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10 };
 /// `.f32`
 pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23 };
 
@@ -78,6 +76,18 @@ impl Format {
     pub(crate) const fn is_subnormal(self, bits: u32) -> bool {
         let magnitude = bits & (self.sign() - 1);
         magnitude != 0 && magnitude < 1 << self.fraction_bits
+    }
+
+    /// Whether the value, rounded as if exponents had no end, lies below the smallest normal number.
+    pub(crate) fn is_tiny(self, value: f64, rounding: Rounding) -> bool {
+        let rounded = self.decode(self.encode(value * power_of_two(16), rounding));
+        value != 0.0 && rounded.abs() < power_of_two(1 - self.bias() + 16)
+    }
+
+    /// The double rounded to this format, and flushed to a zero of its sign if that leaves no normal number.
+    pub(crate) fn encode_flushed(self, value: f64, rounding: Rounding) -> u32 {
+        let bits = self.encode(value, rounding);
+        if self.is_tiny(value, rounding) { bits & self.sign() } else { bits }
     }
 
     /// The value of the bits, exactly.

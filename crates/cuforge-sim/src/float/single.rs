@@ -5,10 +5,12 @@ use super::round::{F32, Rounding, add_to_odd};
 /// The NaN that single precision operations give.
 pub(crate) const NAN_BITS: u32 = F32.nan();
 
-/// The same value with the hardware's NaN for any NaN.
+/// The value's bits, with the hardware's NaN for any NaN.
 #[inline(always)]
-pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { f32::from_bits(NAN_BITS) } else { value }
+pub(crate) fn canonical(value: f32) -> u32 {
+    // Compared as an integer: as a float, the compiler may take any NaN for any other.
+    let bits = value.to_bits();
+    if bits & 0x7fff_ffff > 0x7f80_0000 { NAN_BITS } else { bits }
 }
 
 /// A subnormal becomes a zero of its sign.
@@ -16,6 +18,20 @@ pub(crate) fn canonical(value: f32) -> f32 {
 pub(crate) fn flush(value: f32) -> f32 {
     let bits = value.to_bits();
     if bits & 0x7f80_0000 == 0 { f32::from_bits(bits & 0x8000_0000) } else { value }
+}
+
+/// A result below the smallest normal number becomes a zero of its sign; `wide` is the result before rounding, to
+/// double precision at least.
+///
+/// What counts is the result rounded as if exponents had no end, as on the device: just below the smallest normal
+/// number it may round up to it and stay.
+#[inline(always)]
+pub(crate) fn flush_result(value: f32, wide: impl Fn() -> f64, rounding: Rounding) -> f32 {
+    let flushed = flush(value);
+    if value.to_bits() & 0x7fff_ffff == 0x0080_0000 && F32.is_tiny(wide(), rounding) {
+        return f32::from_bits(value.to_bits() & 0x8000_0000);
+    }
+    flushed
 }
 
 /// Clamped to 0 to 1; NaN becomes +0.

@@ -12,7 +12,7 @@ const INFINITY_BITS: u64 = 0x7ff0_0000_0000_0000;
 /// `a + b`.
 pub(crate) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     if rounding == Rounding::Nearest || !a.is_finite() || !b.is_finite() {
-        return settle(a + b, [a, b, b]);
+        return settle(a + b, [b, a, a]);
     }
     sum(Term::of(a), Term::of(b), rounding)
 }
@@ -20,7 +20,7 @@ pub(crate) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
 /// `a * b`.
 pub(crate) fn mul(a: f64, b: f64, rounding: Rounding) -> f64 {
     if rounding == Rounding::Nearest || !a.is_finite() || !b.is_finite() {
-        return settle(a * b, [a, b, b]);
+        return settle(a * b, [b, a, a]);
     }
     Term::product(a, b).round(rounding)
 }
@@ -28,7 +28,7 @@ pub(crate) fn mul(a: f64, b: f64, rounding: Rounding) -> f64 {
 /// `a * b + c` with one rounding.
 pub(crate) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
     if rounding == Rounding::Nearest || !a.is_finite() || !b.is_finite() || !c.is_finite() {
-        return settle(a.mul_add(b, c), [a, b, c]);
+        return settle(a.mul_add(b, c), [b, c, a]);
     }
     sum(Term::product(a, b), Term::of(c), rounding)
 }
@@ -74,13 +74,16 @@ pub(crate) fn sqrt(a: f64, rounding: Rounding) -> f64 {
         .round(rounding)
 }
 
-/// The NaN an operation gives: the first NaN operand made quiet, or the default one.
+/// The NaN an operation gives: the first NaN of the operands made quiet, or the default one. The callers list them
+/// in the order in which an H200 prefers them.
 #[inline(always)]
 pub(crate) fn settle(value: f64, operands: [f64; 3]) -> f64 {
-    if !value.is_nan() {
+    // As integers: as floats, the compiler may take any NaN for any other.
+    let is_nan = |value: f64| value.to_bits() & !(1 << 63) > INFINITY_BITS;
+    if !is_nan(value) {
         return value;
     }
-    let found = operands.into_iter().find(|operand| operand.is_nan());
+    let found = operands.into_iter().find(|operand| is_nan(*operand));
     f64::from_bits(found.map_or(NAN_BITS, |operand| operand.to_bits() | QUIET))
 }
 
