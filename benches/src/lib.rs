@@ -1,11 +1,12 @@
 //! What the benches share: figures with their spread, interleaved rounds, and the areas that `cargo xtask bench` runs.
 //!
 //! An area is a module here with a `run` function, and a line in [`AREAS`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod area;
 mod compile;
 mod figure;
+mod launch;
 mod rounds;
 
 pub use area::{AREAS, Area, Measured, Settings};

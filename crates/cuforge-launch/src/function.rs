@@ -121,7 +121,7 @@ pub(crate) fn hold_against(
     Ok(())
 }
 
-/// Blocks of so many threads that one multiprocessor runs at once.
+/// Blocks of so many threads that one multiprocessor runs at once. Wants the context current.
 pub(crate) fn occupancy(
     gate: &Gate,
     function: RawFunction,

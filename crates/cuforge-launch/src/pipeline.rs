@@ -108,7 +108,7 @@ impl Pipeline {
     }
 
     /// Blocks of the schedule's size, with `shared_bytes` of dynamic shared memory each, that one multiprocessor runs
-    /// at once. One driver call.
+    /// at once. Three driver calls.
     ///
     /// # Errors
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
@@ -116,6 +116,7 @@ impl Pipeline {
         let built = &self.built;
         let threads = built.schedule.workgroup_size.iter().product();
         built.allow_shared(shared_bytes)?;
+        let _context = built.gate.enter()?;
         function::occupancy(&built.gate, built.function, threads, shared_bytes)
     }
 

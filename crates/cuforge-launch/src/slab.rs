@@ -7,7 +7,7 @@ use crate::range::AddressRange;
 use crate::stream::Stream;
 use cuforge_core::{
     BufferView, Checkpoint, Ledger, LedgerLimits, MAX_QUEUES, Pins, Refusal, Request, Rewound, SlabAllocator,
-    SlabId, Stamp, Stats,
+    SlabId, Stats,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -118,22 +118,33 @@ impl Slab {
         }
     }
 
-    /// As [`acquire`](Self::acquire), but waits for memory that is pending on `on`.
+    /// As [`acquire`](Self::acquire), but waits for memory that is pending on `streams`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), when nothing that `on` could complete would help.
-    pub fn acquire_waiting(&self, on: &mut Stream, request: &Request) -> Result<BufferView, LaunchError> {
-        on.same_device(self.device())?;
+    /// As [`acquire`](Self::acquire), when nothing that these streams could complete would help.
+    pub fn acquire_waiting(
+        &self,
+        streams: &mut [&mut Stream],
+        request: &Request,
+    ) -> Result<BufferView, LaunchError> {
+        for stream in &*streams {
+            stream.same_device(self.device())?;
+        }
+        let mut waited_for = None;
         loop {
-            match self.acquire(request) {
-                Err(LaunchError::Refused(Refusal::Full { oldest: Some(Stamp { queue, epoch }), .. }))
-                    if queue == on.queue() =>
-                {
-                    on.seal()?;
-                    on.wait_epoch(epoch)?;
-                }
+            let refused = match self.acquire(request) {
+                Err(LaunchError::Refused(refused)) => refused,
                 other => return other,
-            }
+            };
+            // Naming a stamp again that has completed would mean that waiting does not help.
+            let Refusal::Full { oldest: Some(stamp), .. } = refused else { return Err(refused.into()) };
+            let stream = streams.iter_mut().find(|stream| stream.queue() == stamp.queue);
+            let (Some(stream), true) = (stream, waited_for != Some(stamp)) else {
+                return Err(refused.into());
+            };
+            stream.seal()?;
+            stream.wait_epoch(stamp.epoch)?;
+            waited_for = Some(stamp);
         }
     }
 

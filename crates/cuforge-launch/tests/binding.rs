@@ -1,5 +1,7 @@
 //! Pipelines and launches: what does not fit is named before anything runs, what fits computes.
 
+#![allow(clippy::unwrap_used, clippy::type_complexity, reason = "a test program, its helpers included")]
+
 mod support;
 
 use cuforge_core::{

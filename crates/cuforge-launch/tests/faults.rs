@@ -87,7 +87,7 @@ fn a_wait_for_an_epoch_ends_when_the_stream_has_faulted() {
     rig.slab.fill(&mut rig.stream, &view, 1).unwrap();
     rig.slab.release(view).unwrap();
     rig.fake.fail("cuStreamQuery", 1, 700);
-    let error = rig.slab.acquire_waiting(&mut rig.stream, &Request::new(60 << 20)).unwrap_err();
+    let error = rig.slab.acquire_waiting(&mut [&mut rig.stream], &Request::new(60 << 20)).unwrap_err();
     assert_eq!(lost_by(&error), Some("cuStreamQuery"));
 }
 

@@ -93,7 +93,7 @@ fn a_waiting_request_gets_the_memory_of_its_own_stream() {
     let mut rig = Rig::new(64);
     let whole = Request::new(60 * MIB);
     for round in 0..5 {
-        let view = rig.slab.acquire_waiting(&mut rig.stream, &whole).unwrap();
+        let view = rig.slab.acquire_waiting(&mut [&mut rig.stream], &whole).unwrap();
         rig.slab.fill(&mut rig.stream, &view, round).unwrap();
         rig.slab.release(view).unwrap();
     }

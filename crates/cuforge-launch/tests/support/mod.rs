@@ -2,11 +2,14 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test program's own support")]
 
+mod first_fit;
+
 use cuforge_core::{
-    Access, BufferView, DeclaredBlock, Digest, Element, Extent, Grant, Handle, KernelSpec, Misuse,
-    ModuleImage, Parameter, Progress, Refusal, Request, Schedule, SlabAllocator, Stamp, Stats, Target,
+    Access, BufferView, DeclaredBlock, Digest, Element, Extent, KernelSpec, ModuleImage, Parameter, Request,
+    Schedule, Target,
 };
 use cuforge_launch::{Device, Driver, LaunchError, Pipeline, Slab, SlabOptions, Stream};
+pub(crate) use first_fit::FirstFit;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_long};
@@ -140,77 +143,6 @@ pub(crate) fn without_symbol(library: &Path, symbol: &str) -> PathBuf {
     let path = library.with_extension(format!("without-{symbol}.so"));
     std::fs::write(&path, bytes).unwrap();
     path
-}
-
-/// First fit over a sorted list of free runs; a released run rests until its stamps are done.
-pub(crate) struct FirstFit {
-    free: Vec<(u64, u64)>,
-    pending: Vec<(u64, u64, Vec<Stamp>)>,
-    live: Vec<(u64, u64)>,
-    capacity: u64,
-}
-
-impl FirstFit {
-    pub(crate) fn boxed(capacity: u64) -> Box<dyn SlabAllocator + Send> {
-        Box::new(Self {
-            free: vec![(0, capacity)],
-            pending: Vec::with_capacity(64),
-            live: Vec::with_capacity(64),
-            capacity,
-        })
-    }
-}
-
-// SAFETY: a run is taken off the free list before it is granted and goes back after its stamps.
-unsafe impl SlabAllocator for FirstFit {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if request.len == 0 {
-            return Err(Refusal::Zero);
-        }
-        for at in 0..self.free.len() {
-            let (start, len) = self.free[at];
-            let offset = start.next_multiple_of(request.align);
-            let Some(left) = (start + len).checked_sub(offset + request.len) else { continue };
-            self.free[at] = (offset + request.len, left);
-            if offset > start {
-                self.free.push((start, offset - start));
-            }
-            self.live.push((offset, request.len));
-            return Ok(Grant { handle: Handle(offset), offset, len: request.len });
-        }
-        let oldest = self.pending.first().and_then(|(_, _, after)| after.first()).copied();
-        let pending = self.pending.iter().map(|p| p.1).sum();
-        let total_free = self.free.iter().map(|f| f.1).sum();
-        let largest_free = self.free.iter().map(|f| f.1).max().unwrap_or(0);
-        Err(Refusal::Full { total_free, largest_free, pending, oldest })
-    }
-    fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        let at = self.live.iter().position(|(offset, _)| *offset == handle.0);
-        let (offset, len) = self.live.swap_remove(at.ok_or(Misuse::StaleHandle { handle })?);
-        self.pending.push((offset, len, after.to_vec()));
-        Ok(())
-    }
-    fn reclaim(&mut self, progress: &dyn Progress) -> u64 {
-        let mut bytes = 0;
-        let free = &mut self.free;
-        self.pending.retain(|(offset, len, after)| {
-            let done = after.iter().all(|stamp| stamp.is_complete(progress));
-            if done {
-                bytes += len;
-                free.push((*offset, *len));
-            }
-            !done
-        });
-        bytes
-    }
-    fn stats(&self) -> Stats {
-        Stats { capacity_bytes: self.capacity, live_grants: self.live.len() as u64, ..Stats::default() }
-    }
-    fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
-        self.free.push((self.capacity, extra_bytes));
-        self.capacity += extra_bytes;
-        Ok(self.capacity)
-    }
 }
 
 pub(crate) const SAXPY: &str = "

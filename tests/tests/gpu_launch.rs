@@ -1,0 +1,321 @@
+//! Launching on a real GPU: what is computed is right, what does not fit is named, a fault is final.
+
+#![allow(clippy::expect_used, reason = "a test program, its helpers included")]
+
+mod gpu_support;
+
+use cuforge_core::{Arguments, Element, Extent, LaunchGeometry};
+use cuforge_launch::{Device, LaunchError, LaunchOptions, Stream};
+use gpu_support::{Counting, HOPPER, PLAIN, Rig, Take, allocations, image, pack};
+use std::process::Command;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const SCALAR: Take = Take::Scalar(Element::U32);
+
+#[test]
+#[ignore = "needs a GPU"]
+fn the_device_says_who_it_is_and_what_it_allows() {
+    let rig = Rig::new(2);
+    let (adapter, limits) = (rig.device.adapter(), rig.device.constraints());
+    println!("{adapter:?}\n{limits:?}\n{:?}\n{:?}", rig.device.capabilities(), rig.device.driver());
+    println!("priorities {:?}", Stream::priorities(&rig.device).unwrap());
+    let (free, total) = rig.device.memory_info().unwrap();
+    assert!(free <= total && total <= limits.memory_bytes + (1 << 30));
+    assert!(adapter.uuid.is_some_and(|uuid| uuid != [0; 16]));
+    assert_eq!(limits.warp_size, 32);
+    assert!(rig.device.driver().library().is_absolute());
+    assert!(Device::open(9_999).is_err());
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn every_launch_form_computes_the_same_bits() {
+    const N: u32 = 100_003;
+    let mut rig = Rig::new(8);
+    let (y, x) = (rig.words(u64::from(N), 0), rig.words(u64::from(N), 1));
+    let kernel =
+        rig.kernel(PLAIN, "saxpy", 256, &[Take::Buffer, Take::Read, Take::Scalar(Element::F32), SCALAR]);
+    println!("{:?}", kernel.attributes());
+    let xs: Vec<f32> = (0..N).map(|i| i as f32 * 0.37 - 11.0).collect();
+    let ys: Vec<f32> = (0..N).map(|i| 5.0 - i as f32 * 0.11).collect();
+    let a = 1.7f32;
+    let expected: Vec<f32> = xs.iter().zip(&ys).map(|(x, y)| a.mul_add(*x, *y)).collect();
+    let values = pack(&[a.to_bits(), N]);
+    let (sorted, reversed) = ([y, x], [x, y]);
+    let arguments = Arguments { views: &sorted, by_value: &values };
+    let extent = Extent::Elements(u64::from(N));
+    let grid = [N.div_ceil(256), 1, 1];
+    let geometry = LaunchGeometry { grid, block: [256, 1, 1], shared_bytes: 0 };
+    for form in 0..6 {
+        rig.write(&x, &xs);
+        rig.write(&y, &ys);
+        let (slab, stream) = (rig.slab.clone(), &mut rig.stream);
+        match form {
+            0 => kernel.bind(&slab, arguments, extent).unwrap().launch(stream).unwrap(),
+            1 => kernel.launch(stream, &slab, arguments, extent).unwrap(),
+            2 => kernel.launch(stream, &slab, Arguments { views: &reversed, ..arguments }, extent).unwrap(),
+            3 => {
+                let time = kernel.run(stream, &slab, arguments, extent).unwrap();
+                assert!(time.nanoseconds > 0);
+            }
+            4 => {
+                let mut bound = kernel.bind(&slab, arguments, Extent::Geometry(geometry)).unwrap();
+                assert!(bound.run(stream).unwrap().nanoseconds > 0);
+            }
+            _ => {
+                let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
+                kernel.launch_with(stream, &slab, arguments, extent, options).unwrap();
+            }
+        }
+        let got: Vec<f32> = rig.read(&y);
+        assert!(got.iter().zip(&expected).all(|(g, e)| g.to_bits() == e.to_bits()), "form {form}");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn hot_paths_allocate_nothing_with_the_real_driver() {
+    let mut rig = Rig::new(8);
+    let (y, x) = (rig.words(1000, 0), rig.words(1000, 1));
+    let kernel =
+        rig.kernel(PLAIN, "saxpy", 128, &[Take::Buffer, Take::Read, Take::Scalar(Element::F32), SCALAR]);
+    let (views, values) = ([y, x], pack(&[1.0f32.to_bits(), 1000]));
+    let arguments = Arguments { views: &views, by_value: &values };
+    let mut bound = kernel.bind(&rig.slab, arguments, Extent::Elements(1000)).unwrap();
+    let (slab, mut bytes) = (rig.slab.clone(), vec![0u8; 4000]);
+    slab.write(&mut rig.stream, &x, &bytes).unwrap();
+    bound.run(&mut rig.stream).unwrap();
+    slab.read(&mut rig.stream, &y, &mut bytes).unwrap();
+    let made = allocations(|| {
+        for _ in 0..100 {
+            slab.write(&mut rig.stream, &x, &bytes).unwrap();
+            bound.launch(&mut rig.stream).unwrap();
+            kernel.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1000)).unwrap();
+            bound.run(&mut rig.stream).unwrap();
+            slab.read(&mut rig.stream, &y, &mut bytes).unwrap();
+        }
+    });
+    assert_eq!(made, 0);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn arguments_of_every_size_arrive_where_the_kernel_looks() {
+    let mut rig = Rig::new(2);
+    let out = rig.words(2, 0);
+    let takes = [
+        Take::Buffer,
+        Take::Uniform(8000, 4),
+        Take::Scalar(Element::U8),
+        Take::Scalar(Element::F64),
+        Take::Scalar(Element::U16),
+    ];
+    let kernel = rig.kernel(PLAIN, "wide", 1, &takes);
+    let words: Vec<u32> = (0..2000).map(|i| i * 7 + 1).collect();
+    let mut values = pack(&words);
+    values.push(3);
+    values.resize(8008, 0);
+    values.extend(0.5f64.to_le_bytes());
+    values.extend(40_000u16.to_le_bytes());
+    let slab = rig.slab.clone();
+    let arguments = Arguments { views: &[out], by_value: &values };
+    kernel.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1)).unwrap();
+    let sum: f64 = words.iter().map(|w| f64::from(*w)).sum::<f64>() + 3.0 + 0.5 + 40_000.0;
+    assert_eq!(rig.read::<f64>(&out), [sum]);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn parameters_that_differ_from_the_compiled_kernel_are_refused() {
+    let rig = Rig::new(2);
+    let f32s = Take::Scalar(Element::F32);
+    for takes in [
+        &[Take::Buffer, Take::Read, f32s][..],
+        &[Take::Buffer, Take::Read, f32s, SCALAR, SCALAR],
+        &[Take::Buffer, f32s, Take::Read, SCALAR],
+        &[Take::Buffer, Take::Read, f32s, Take::Scalar(Element::U64)],
+    ] {
+        let error = rig.try_kernel(PLAIN, "saxpy", 128, takes).unwrap_err();
+        assert!(matches!(error, LaunchError::ParameterMismatch { .. }), "{error}");
+    }
+    let missing = rig.try_kernel(PLAIN, "no_such", 128, &[]).unwrap_err();
+    assert!(matches!(missing, LaunchError::NoSuchKernel { .. }), "{missing}");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn images_that_the_driver_does_not_take_come_back_with_its_log_and_leave_the_device_well() {
+    let mut rig = Rig::new(2);
+    const NEWER: &str = ".version 99.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+    const BROKEN: &str =
+        ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k() { frobnicate; }\n";
+    for (text, word) in [(NEWER, "99.0"), (BROKEN, "frobnicate")] {
+        let error = rig.try_kernel(text, "k", 1, &[]).unwrap_err();
+        println!("{error}");
+        let LaunchError::ImageRejected(rejection) = &error else { panic!("{error}") };
+        assert!(rejection.ptx_version.is_some() && error.to_string().contains(word), "{error}");
+    }
+    let mut cut = (*image(PLAIN)).clone();
+    cut.cubin = Some(
+        b"\x7fELF no cubin at all, but long enough to have a header that says nonsense......"
+            .as_slice()
+            .into(),
+    );
+    // The PTX beside a bad cubin serves.
+    let spec_from = rig.kernel(PLAIN, "five", 128, &[Take::Buffer, Take::Read, Take::Read, SCALAR, SCALAR]);
+    let cut = std::sync::Arc::new(cut);
+    // SAFETY: the PTX in the image is the specification's own text.
+    let served = unsafe { rig.device.pipeline(&cut, spec_from.spec(), spec_from.schedule()) };
+    assert!(served.is_ok(), "{served:?}");
+    rig.stream.synchronize().unwrap();
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn dynamic_shared_memory_beyond_48_kib_runs() {
+    let mut rig = Rig::new(2);
+    let out = rig.words(1, 0);
+    let kernel = rig.kernel(PLAIN, "shared_sum", 256, &[Take::Buffer, SCALAR]);
+    let most = rig.device.constraints().max_shared_bytes_opt_in;
+    let slab = rig.slab.clone();
+    for shared_bytes in [16 * 1024, 64 * 1024, most] {
+        let words = shared_bytes / 4;
+        let geometry = LaunchGeometry { grid: [1; 3], block: [256, 1, 1], shared_bytes };
+        let values = pack(&[words]);
+        let arguments = Arguments { views: &[out], by_value: &values };
+        kernel.launch(&mut rig.stream, &slab, arguments, Extent::Geometry(geometry)).unwrap();
+        assert_eq!(rig.read::<u32>(&out), [(0..words).fold(0u32, u32::wrapping_add)], "{shared_bytes} bytes");
+    }
+    assert!(kernel.blocks_per_multiprocessor(most).unwrap() >= 1);
+    let geometry = LaunchGeometry { grid: [1; 3], block: [256, 1, 1], shared_bytes: most + 1 };
+    assert!(kernel.geometry(Extent::Geometry(geometry)).is_err());
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn the_blocks_of_a_cooperative_launch_run_all_at_once() {
+    let mut rig = Rig::new(2);
+    let kernel = rig.kernel(PLAIN, "together", 128, &[Take::Buffer, Take::Buffer]);
+    let blocks = kernel.blocks_per_multiprocessor(0).unwrap() * rig.device.constraints().multiprocessors;
+    let (arrived, seen) = (rig.words(1, 0), rig.words(u64::from(blocks), 1));
+    let geometry = LaunchGeometry { grid: [blocks, 1, 1], block: [128, 1, 1], shared_bytes: 0 };
+    let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
+    let slab = rig.slab.clone();
+    let arguments = Arguments { views: &[arrived, seen], by_value: &[] };
+    kernel.launch_with(&mut rig.stream, &slab, arguments, Extent::Geometry(geometry), options).unwrap();
+    assert!(rig.read::<u32>(&seen).iter().all(|count| *count == blocks));
+    let more = LaunchGeometry { grid: [blocks + 1, 1, 1], ..geometry };
+    let more_seen = rig.words(u64::from(blocks) + 1, 1);
+    let arguments = Arguments { views: &[arrived, more_seen], by_value: &[] };
+    let error =
+        kernel.launch_with(&mut rig.stream, &slab, arguments, Extent::Geometry(more), options).unwrap_err();
+    println!("{error}");
+    rig.stream.synchronize().unwrap();
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn clusters_have_the_shape_that_was_asked_for() {
+    let mut rig = Rig::new(2);
+    if !rig.device.capabilities().cluster_launch {
+        panic!("this test needs a GPU with clusters");
+    }
+    let (rank, size) = (rig.words(32, 0), rig.words(32, 1));
+    let kernel = rig.kernel(HOPPER, "ranks", 32, &[Take::Buffer, Take::Buffer]);
+    let geometry = LaunchGeometry { grid: [32, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
+    let slab = rig.slab.clone();
+    for blocks in [1, 4, 8, 16] {
+        let options = LaunchOptions { cluster: Some([blocks, 1, 1]), ..LaunchOptions::default() };
+        let arguments = Arguments { views: &[rank, size], by_value: &[] };
+        let mut bound = kernel.bind(&slab, arguments, Extent::Geometry(geometry)).unwrap();
+        bound.launch_with(&mut rig.stream, options).unwrap();
+        assert!(rig.read::<u32>(&size).iter().all(|s| *s == blocks));
+        assert!((0u32..).zip(rig.read::<u32>(&rank)).all(|(block, r)| r == block % blocks));
+    }
+    println!("clusters of 8 at once: {}", kernel.active_clusters([8, 1, 1], 0).unwrap());
+    let bad = LaunchOptions { cluster: Some([3, 1, 1]), ..LaunchOptions::default() };
+    let arguments = Arguments { views: &[rank, size], by_value: &[] };
+    let error =
+        kernel.launch_with(&mut rig.stream, &slab, arguments, Extent::Geometry(geometry), bad).unwrap_err();
+    assert!(matches!(error, LaunchError::Driver(_)), "{error}");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_chain_of_programmatic_launches_keeps_its_order() {
+    const N: u32 = 50_000;
+    let mut rig = Rig::new(2);
+    let out = rig.words(u64::from(N), 0);
+    let kernel = rig.kernel(HOPPER, "after", 256, &[Take::Buffer, SCALAR]);
+    let values = pack(&[N]);
+    let arguments = Arguments { views: &[out], by_value: &values };
+    let mut bound = kernel.bind(&rig.slab, arguments, Extent::Elements(u64::from(N))).unwrap();
+    rig.write(&out, &vec![0u32; N as usize]);
+    let options = LaunchOptions { programmatic: true, ..LaunchOptions::default() };
+    for _ in 0..2_000 {
+        bound.launch_with(&mut rig.stream, options).unwrap();
+    }
+    assert!(rig.read::<u32>(&out).iter().all(|count| *count == 2_000));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_stray_write_loses_the_device_for_good_and_a_new_process_is_well() {
+    let (names_fault, well) = (in_a_new_process("stray_writes"), in_a_new_process("a_healthy_process"));
+    println!("{names_fault}\n{well}");
+    assert!(names_fault.contains("fault was final"), "{names_fault}");
+    assert!(well.contains("healthy"), "{well}");
+}
+
+fn in_a_new_process(test: &str) -> String {
+    let program = std::env::current_exe().expect("a test program has a path");
+    let output = Command::new(program)
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .env("CUFORGE_CHILD", "1")
+        .output()
+        .expect("the test program starts");
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_healthy_process() {
+    let mut rig = Rig::new(2);
+    rig.stream.synchronize().unwrap();
+    println!("healthy");
+}
+
+/// Meant for a process of its own: alone it starts one.
+#[test]
+#[ignore = "needs a GPU"]
+fn stray_writes() {
+    if std::env::var_os("CUFORGE_CHILD").is_none() {
+        assert!(in_a_new_process("stray_writes").contains("fault was final"));
+        return;
+    }
+    let mut rig = Rig::new(2);
+    let out = rig.words(1, 0);
+    let kernel = rig.kernel(PLAIN, "stray", 32, &[Take::Buffer]);
+    let arguments = Arguments { views: &[out], by_value: &[] };
+    let mut bound = kernel.bind(&rig.slab, arguments, Extent::Elements(32)).unwrap();
+    bound.launch(&mut rig.stream).unwrap();
+    let error = rig.stream.synchronize().unwrap_err();
+    println!("{error}\n{error:?}");
+    let LaunchError::DeviceLost { first } = error else { panic!("{error}") };
+    assert_eq!((first.call(), first.code()), ("cuStreamSynchronize", 700));
+    let slab = rig.slab.clone();
+    let later = [
+        bound.launch(&mut rig.stream).unwrap_err(),
+        slab.write(&mut rig.stream, &out, &[0; 4]).unwrap_err(),
+        Stream::new(&rig.device).map(|_| ()).unwrap_err(),
+        rig.device.close().map(|_| ()).unwrap_err(),
+    ];
+    for error in later {
+        assert!(matches!(error, LaunchError::DeviceLost { first: same } if same == first), "{error}");
+    }
+    drop((bound, kernel, slab, rig));
+    println!("reopened: {:?}", Device::open(0).map(|_| ()));
+    println!("fault was final");
+}
