@@ -59,6 +59,12 @@ const MALFORMED: &[(&str, &str, u32, &str)] = &[
     ("an alignment is no power of two", "\n.shared .align 12 .b8 s[4];", 4, "an alignment cannot be 12"),
     ("a dimension is negative", "\n.shared .b8 s[-4];", 4, "an array dimension cannot be -4"),
     ("a dimension is a float", "\n.shared .b8 s[1.5];", 4, "an integer is needed here"),
+    (
+        "attributes without end",
+        "\n.global .attribute(.a,.b,.c,.d,.e,.f,.g,.h,.i) .u32 x;",
+        4,
+        "the number of attributes cannot be 9: at most 8",
+    ),
     ("a string is never closed", "\n.pragma \"nounroll;\n", 4, "this string is never closed"),
     ("a block comment is never closed", "\n/* a note\n\n", 4, "this block comment is never closed"),
     (

@@ -11,7 +11,7 @@ mod operator;
 mod site;
 mod value;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, VecDeque};
 
 use crate::ptx::{Function, Module, OperandKind};
 use site::Site;
@@ -40,13 +40,11 @@ pub use operator::Operator;
 /// ```
 pub fn enumerate(module: &Module, entry: &str) -> Vec<Mutation> {
     let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let mut waiting = std::collections::VecDeque::from([entry]);
+    let defined = module.functions().filter(|function| function.body.is_some());
+    let mut unseen: HashMap<&str, &Function> = defined.map(|function| (&*function.name, function)).collect();
+    let mut waiting = VecDeque::from([entry]);
     while let Some(name) = waiting.pop_front() {
-        if !seen.insert(name) {
-            continue;
-        }
-        let Some(function) = module.function(name) else { continue };
+        let Some(function) = unseen.remove(name) else { continue };
         of_function(module, function, &mut found);
         for call in function.instructions().filter_map(|instruction| instruction.call()) {
             if let OperandKind::Symbol { name, .. } = &call.target.kind {

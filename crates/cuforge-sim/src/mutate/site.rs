@@ -8,6 +8,9 @@ use crate::ptx::{
     Address, AddressBase, Edit, Function, Guard, Instruction, Module, Name, Operand, OperandKind, Span,
 };
 
+/// Characters of an instruction that a description quotes at most.
+const LONGEST_QUOTE: usize = 200;
+
 /// An instruction of a function, and the list its mutants go to.
 pub(super) struct Site<'a> {
     pub(super) module: &'a Module,
@@ -23,14 +26,17 @@ impl<'a> Site<'a> {
         self.module.text(span)
     }
 
-    /// The instruction as written, on one line.
+    /// The instruction as written, on one line and cut where it is very long.
     pub(super) fn whole(&self) -> String {
         let mut words = String::new();
         for word in self.text(self.instruction.span).split_whitespace() {
             if !words.is_empty() {
                 words.push(' ');
             }
-            words.push_str(word);
+            words.extend(word.chars().take(LONGEST_QUOTE));
+            if words.len() > LONGEST_QUOTE {
+                return words.chars().take(LONGEST_QUOTE).chain("..".chars()).collect();
+            }
         }
         words
     }

@@ -10,6 +10,9 @@ use crate::ptx::{
 /// How deep initialisers may nest.
 const DEPTH_LIMIT: u32 = 16;
 
+/// How many attributes a declaration may list; the language has two. Each of its names gets a copy.
+const ATTRIBUTE_LIMIT: usize = 8;
+
 /// What stands between a state space and the first name.
 struct Shape {
     attributes: Vec<Name>,
@@ -131,6 +134,11 @@ impl Cursor<'_> {
         let mut names = Vec::new();
         loop {
             let Some(name) = self.dotted() else { return Err(self.unexpected("an attribute")) };
+            if names.len() == ATTRIBUTE_LIMIT {
+                let (what, value, allowed) =
+                    ("the number of attributes", ATTRIBUTE_LIMIT as i128 + 1, "at most 8");
+                return Err(ParseError::new(self.current.span, Reason::OutOfRange { what, value, allowed }));
+            }
             self.advance()?;
             names.push(self.intern(name));
             if self.take(b'(')? {
