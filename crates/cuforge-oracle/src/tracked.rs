@@ -1,15 +1,14 @@
 //! A value with a rigorous bound on how far a device's result may lie from it.
 
 mod functions;
+mod real;
 mod reduce;
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::format::{Format, exponent_of};
 use crate::model::{ErrorModel, Function, Limit};
-use crate::real::{Real, Summation, order};
 
 /// A comparison in a reference that the error bounds could not decide: the case asks something that a correct kernel
 /// may answer either way.
@@ -206,13 +205,31 @@ impl<'t> Tracked<'t> {
         self.model().limit(function).limit
     }
 
+    /// Rounded to `format` by a conversion.
+    fn narrowed(self, format: Format) -> Self {
+        let x = self.operand();
+        if !x.value.is_finite() || (x.error == 0.0 && format.represents(x.value)) {
+            return x;
+        }
+        let largest = x.value.abs() + x.error;
+        let error = (x.error + 0.5 * format.ulp(largest)) * INFLATION;
+        let (threshold, smallest) = (format.overflow_threshold(), x.value.abs() - x.error);
+        if smallest >= threshold {
+            Self { value: f64::INFINITY.copysign(x.value), error: 0.0, ..x }
+        } else if largest >= threshold || error.is_nan() {
+            x.undecidable()
+        } else {
+            Self { error, ..x }
+        }
+    }
+
     /// The result of a kernel as it is stored in a buffer of `format`: one more rounding if that is narrower.
     #[must_use]
     pub fn stored_as(self, format: Format) -> Self {
         if format.precision_bits() >= self.model().format().precision_bits() {
             self
         } else {
-            self.round_to(format)
+            self.narrowed(format)
         }
     }
 }
@@ -296,141 +313,6 @@ impl Neg for Tracked<'_> {
         let operand = self.operand();
         Self { value: -operand.value, ..operand }
     }
-}
-
-impl Real for Tracked<'_> {
-    fn constant(value: f64) -> Self {
-        let number = Self { value, error: 0.0, tracker: None };
-        if CONSTANTS.format().represents(value) { number } else { number.rounded(0.0, 0.0, |_| 0.0) }
-    }
-
-    fn value(self) -> f64 {
-        self.value
-    }
-
-    fn mul_add(self, factor: Self, addend: Self) -> Self {
-        let (left, right) =
-            (self.joined(factor).joined(addend).operand(), factor.joined(self).joined(addend).operand());
-        let addend = addend.joined(left).operand();
-        let product = left.value * right.value;
-        let sum = Self { value: product + addend.value, ..left };
-        let exact = product_is_exact(left.value, right.value)
-            && sum_is_exact(product, addend.value, sum.value)
-            && addend.error == 0.0;
-        if exact && sum.lands(left, right) {
-            return sum.exactly();
-        }
-        let reference = if product.is_finite() { REFERENCE_ROUNDOFF * product.abs() } else { 0.0 };
-        sum.rounded(product_error(left, right) + addend.error + reference, REFERENCE_ROUNDOFF, |_| 0.0)
-    }
-
-    fn abs(self) -> Self {
-        let operand = self.operand();
-        Self { value: operand.value.abs(), ..operand }
-    }
-
-    fn max(self, other: Self) -> Self {
-        selected(self, other, f64::max)
-    }
-
-    fn min(self, other: Self) -> Self {
-        selected(self, other, f64::min)
-    }
-
-    fn sqrt(self) -> Self {
-        functions::sqrt(self)
-    }
-    fn rsqrt(self) -> Self {
-        functions::rsqrt(self)
-    }
-    fn exp(self) -> Self {
-        functions::exp(self)
-    }
-    fn exp2(self) -> Self {
-        functions::exp2(self)
-    }
-    fn ln(self) -> Self {
-        functions::logarithm(self, Function::Ln)
-    }
-    fn log2(self) -> Self {
-        functions::logarithm(self, Function::Log2)
-    }
-    fn sin(self) -> Self {
-        functions::circular(self, Function::Sin)
-    }
-    fn cos(self) -> Self {
-        functions::circular(self, Function::Cos)
-    }
-    fn tanh(self) -> Self {
-        functions::tanh(self)
-    }
-
-    fn sum_in(summation: Summation, terms: impl IntoIterator<Item = Self>) -> Self {
-        reduce::sum(summation, terms)
-    }
-
-    fn dot_in(summation: Summation, pairs: impl IntoIterator<Item = (Self, Self)>) -> Self {
-        reduce::dot(summation, pairs)
-    }
-
-    fn round_to(self, format: Format) -> Self {
-        let x = self.operand();
-        if !x.value.is_finite() || (x.error == 0.0 && format.represents(x.value)) {
-            return x;
-        }
-        let largest = x.value.abs() + x.error;
-        let error = (x.error + 0.5 * format.ulp(largest)) * INFLATION;
-        let (threshold, smallest) = (format.overflow_threshold(), x.value.abs() - x.error);
-        if smallest >= threshold {
-            Self { value: f64::INFINITY.copysign(x.value), error: 0.0, ..x }
-        } else if largest >= threshold || error.is_nan() {
-            x.undecidable()
-        } else {
-            Self { error, ..x }
-        }
-    }
-
-    fn either(self, other: Self) -> Self {
-        if self.value.to_bits() == other.value.to_bits() {
-            return Self { error: self.error.max(other.error), ..self.joined(other) };
-        }
-        let apart = (self.value - other.value).abs() + other.error;
-        let error = if apart.is_nan() { f64::INFINITY } else { self.error.max(apart * INFLATION) };
-        Self { error, ..self.joined(other) }
-    }
-
-    fn compare(self, other: Self) -> Ordering {
-        let bound = (self.error + other.error) * INFLATION;
-        let nan = self.value.is_nan() || other.value.is_nan();
-        let apart = (self.value - other.value).abs();
-        // Equal infinities have a NaN distance and are decided by the zero bound alone.
-        let open = nan || (bound > 0.0 && (apart.is_nan() || apart <= bound));
-        if let (true, Some(tracker)) = (open, self.joined(other).tracker) {
-            tracker.record(Undecided { left: self.value, right: other.value, bound });
-        }
-        order(self.value, other.value)
-    }
-}
-
-/// The larger or smaller of two: changes by no more than the operands do. A NaN loses.
-fn selected<'t>(left: Tracked<'t>, right: Tracked<'t>, choose: fn(f64, f64) -> f64) -> Tracked<'t> {
-    let (left, right) = (left.joined(right).operand(), right.joined(left).operand());
-    let error = match (left.value.is_nan(), right.value.is_nan()) {
-        (true, _) => right.error,
-        (_, true) => left.error,
-        _ => {
-            // An operand that cannot win within its bound does not widen the result.
-            let value = choose(left.value, right.value);
-            let (winner, loser) = if value == left.value { (left, right) } else { (right, left) };
-            let apart = (winner.value - loser.value).abs();
-            if apart > (winner.error + loser.error) * INFLATION {
-                winner.error
-            } else {
-                winner.error.max(loser.error)
-            }
-        }
-    };
-    Tracked { value: choose(left.value, right.value), error, ..left }
 }
 
 /// What errors in both factors can change a product by.

@@ -472,3 +472,102 @@ fn wrong_arguments_are_named_before_anything_runs() {
     context.clear().unwrap();
     assert_eq!(context.write(&x, &[0]).unwrap_err().kind(), ContextErrorKind::Misuse, "stale view");
 }
+
+#[test]
+fn a_kernel_that_lives_on_what_the_first_poison_means_to_it_fails_in_its_timed_runs() {
+    // Keeps what is there already, unless that is a NaN, which the first poison is.
+    let lazy = format!(
+        "ld.global.f32 %f3, [%rd7];\nsetp.nan.f32 %p1, %f3, %f3;\nselp.f32 %f2, %f2, %f3, %p1;\n{STORE}"
+    );
+    let case = case_of(ptx(LOAD, TWICE_PLUS_ONE, &lazy, GUARD), exact());
+    let once = check(&case, &mut context(), &CheckOptions::default().once()).unwrap();
+    assert!(once.agrees());
+    assert_eq!(judge(&case).verdict, Verdict::Failed);
+}
+
+/// Three parameters: a buffer that is read and written, one that is written, a count.
+fn in_place(text: String, element: Element, out: Element) -> KernelSpec {
+    let parameters = vec![
+        Parameter::buffer("x", 0, element, Access::StorageReadWrite),
+        Parameter::buffer("y", 1, out, Access::StorageReadWrite),
+        Parameter::scalar("n", Element::U32),
+    ];
+    let block = DeclaredBlock { workgroup_size: [64, 1, 1], items_per_invocation: 1 };
+    // SAFETY: it runs on the simulated device only, which checks every access.
+    unsafe { KernelSpec::ptx("f", "f", text, parameters) }.with_declared_blocks(vec![block])
+}
+
+#[test]
+fn a_buffer_changed_in_place_is_filled_again_before_every_timed_run() {
+    struct Step;
+    impl Reference for Step {
+        fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+            let x = run.reals("x")?;
+            run.store("y", x.iter().map(|&x| x + x))?;
+            run.store("x", x.into_iter().map(|x| x + R::one()))
+        }
+    }
+    let steps = ptx(
+        LOAD,
+        "add.f32 %f2, %f1, %f1;\nadd.f32 %f3, %f1, 0f3F800000;",
+        "st.global.f32 [%rd7], %f2;\nst.global.f32 [%rd5], %f3;",
+        GUARD,
+    );
+    let case = Case::builder(in_place(steps, Element::F32, Element::F32), Step)
+        .schedule(Schedule::new([64, 1, 1]))
+        .inout("x", Element::F32, 500, uniform())
+        .output("y", Element::F32, 500)
+        .scalar("n", 500u32)
+        .extent(Extent::Elements(500))
+        .build()
+        .unwrap();
+    let report = judge(&case);
+    assert_eq!(report.verdict, Verdict::Passed, "{:#?}", report::details(&report));
+    assert_eq!((report.outputs.len(), report.timing.samples_ns.len()), (2, 3));
+}
+
+#[test]
+fn integers_are_compared_to_the_bit_and_half_precision_by_its_rounding() {
+    /// `y = x` in half precision, `x += off` as an integer.
+    struct Mixed;
+    impl Reference for Mixed {
+        fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+            let x = run.integers("x")?;
+            let third = R::one() / R::constant(3.0);
+            run.store("y", x.iter().map(|&x| run_real::<R>(x) * third).collect::<Vec<_>>())?;
+            run.store_exact("x", x.into_iter().map(|x| (x + 1) as i32))
+        }
+    }
+    fn run_real<R: Real>(x: i64) -> R {
+        R::constant(x as f64)
+    }
+    let text = |increment: &str, narrow: &str| {
+        ptx(
+            "ld.global.u32 %r4, [%rd5];\ncvt.rn.f32.s32 %f1, %r4;",
+            &format!(
+                "mul.f32 %f2, %f1, 0f3EAAAAAB;\nadd.s32 %r5, %r4, {increment};\n.reg .b16 %h<2>;\n{narrow} %h1, %f2;\nshr.u64 %rd4, %rd4, 1;"
+            ),
+            "st.global.u32 [%rd5], %r5;\nst.global.b16 [%rd7], %h1;",
+            GUARD,
+        )
+    };
+    let judged = |text: String| {
+        let case = Case::builder(in_place(text, Element::I32, Element::F16), Mixed)
+            .schedule(Schedule::new([64, 1, 1]))
+            .inout("x", Element::I32, 300, Fill::Integers { low: -2000, high: 2000 })
+            .output("y", Element::F16, 300)
+            .scalar("n", 300u32)
+            .extent(Extent::Elements(300))
+            .build()
+            .unwrap();
+        judge(&case)
+    };
+    let right = judged(text("1", "cvt.rn.f16.f32"));
+    assert_eq!(right.verdict, Verdict::Passed, "{:#?}", report::details(&right));
+    // Towards zero: up to one unit off instead of half of one.
+    let towards_zero = judged(text("1", "cvt.rz.f16.f32"));
+    assert_eq!(towards_zero.verdict, Verdict::Failed);
+    assert_eq!(towards_zero.worst().unwrap().1.ulps, Some(1));
+    let off_by_one = judged(text("2", "cvt.rn.f16.f32"));
+    assert_eq!((off_by_one.verdict.clone(), off_by_one.mismatches()), (Verdict::Failed, 300));
+}

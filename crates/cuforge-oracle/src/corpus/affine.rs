@@ -21,7 +21,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["n"],
     real: &[(1 << 20) + 3],
     mutated: &[4095],
-    small: &[&[4095], &[4096], &[1], &[33], &[1027]],
+    small: &[&[4095], &[4096], &[1], &[33], &[1027], &[300], &[700]],
     parameters,
     schedules,
     case,

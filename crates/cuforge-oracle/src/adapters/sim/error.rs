@@ -7,7 +7,7 @@ use cuforge_core::{
 use cuforge_sim::ptx::ParseError;
 use cuforge_sim::{Fault, LoadError, MemoryError};
 
-/// What went wrong on the simulated device, named; the source of the [`ContextError`]s of [`SimContext`].
+/// What went wrong on the simulated device, named; the source of the [`ContextError`]s of [`SimContext`](crate::SimContext).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
