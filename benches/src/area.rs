@@ -37,17 +37,3 @@ pub struct Area {
     /// Measures.
     pub run: fn(&Settings) -> Measured,
 }
-
-/// Every area there is, in the order of the report.
-pub const AREAS: &[Area] = &[
-    Area {
-        name: "compile",
-        about: "the compile cache: hits, misses, one compilation for many threads, cuda.core beside it",
-        run: crate::compile::run,
-    },
-    Area {
-        name: "launch",
-        about: "launches and copies on a GPU beside raw driver calls and cudarc (needs a GPU)",
-        run: crate::launch::run,
-    },
-];

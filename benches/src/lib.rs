@@ -4,11 +4,13 @@
 #![deny(unsafe_code)]
 
 mod area;
+mod areas;
 mod compile;
 mod figure;
 mod launch;
 mod rounds;
 
-pub use area::{AREAS, Area, Measured, Settings};
+pub use area::{Area, Measured, Settings};
+pub use areas::AREAS;
 pub use figure::{Bar, Figure, Spread};
 pub use rounds::{compare, repeat};

@@ -210,7 +210,7 @@ fn every_recorded_instruction_gives_the_bits_of_the_device() {
 
 /// For a larger recording than the repository keeps.
 #[test]
-#[ignore = "needs a recording named by CUFORGE_SIM_VECTORS"]
+#[ignore = "needs a recording: its path in CUFORGE_SIM_VECTORS"]
 fn a_recording_of_ones_own_gives_the_same_bits() {
     let path = std::env::var("CUFORGE_SIM_VECTORS").unwrap();
     let (vectors, wrong) = disagreements(&std::fs::read_to_string(path).unwrap());

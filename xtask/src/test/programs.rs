@@ -1,6 +1,7 @@
 //! The test programs that cargo builds: found by cargo's own messages, run one after the other.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -108,6 +109,7 @@ impl Rules<'_> {
         match reason.split(':').next().unwrap_or(reason) {
             "needs NVRTC" => self.without_nvrtc.is_none(),
             "long" => self.long,
+            "needs a recording" => env::var_os("CUFORGE_SIM_VECTORS").is_some(),
             _ => false,
         }
     }
