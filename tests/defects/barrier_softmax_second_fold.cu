@@ -2,7 +2,7 @@
 // kernel: softmax
 // schedule: 0
 // shape: 3x700
-// wrong: The second fold overwrites the partial maxima while slower warps may still read them.
+// wrong: Both folds share one array: the second overwrites the maxima while slower warps may still read them.
 
 struct SoftmaxUniform {
     unsigned rows;
@@ -54,7 +54,7 @@ softmax(const float* __restrict__ input,
         float* __restrict__ output,
         const SoftmaxUniform uniform)
 {
-    __shared__ float partials[CUFORGE_BLOCK_Y][WARPS];
+    __shared__ float peaks[CUFORGE_BLOCK_Y][WARPS];
 
     const unsigned row = blockIdx.x * CUFORGE_BLOCK_Y + threadIdx.y;
     const unsigned width = row < uniform.rows ? uniform.width : 0;
@@ -72,7 +72,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    peak = fold_row<true>(peak, partials);
+    peak = fold_row<true>(peak, peaks);
 
     float sum = 0.0f;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {
@@ -88,7 +88,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    sum = fold_row<false>(sum, partials);
+    sum = fold_row<false>(sum, peaks);
 
     const float inverse = 1.0f / sum;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {

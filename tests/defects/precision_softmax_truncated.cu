@@ -36,7 +36,6 @@ __device__ __forceinline__ float fold_row(float value, float (&partials)[CUFORGE
             value = MAX ? fmaxf(value, other) : value + other;
         }
     }
-    __syncthreads();
     if (lane == 0) {
         partials[threadIdx.y][threadIdx.x / WARP] = value;
     }
@@ -55,7 +54,8 @@ softmax(const float* __restrict__ input,
         float* __restrict__ output,
         const SoftmaxUniform uniform)
 {
-    __shared__ float partials[CUFORGE_BLOCK_Y][WARPS];
+    __shared__ float peaks[CUFORGE_BLOCK_Y][WARPS];
+    __shared__ float sums[CUFORGE_BLOCK_Y][WARPS];
 
     const unsigned row = blockIdx.x * CUFORGE_BLOCK_Y + threadIdx.y;
     const unsigned width = row < uniform.rows ? uniform.width : 0;
@@ -73,7 +73,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    peak = fold_row<true>(peak, partials);
+    peak = fold_row<true>(peak, peaks);
 
     float sum = 0.0f;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {
@@ -89,7 +89,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    sum = fold_row<false>(sum, partials);
+    sum = fold_row<false>(sum, sums);
 
     const float inverse = 1.0f / sum;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {

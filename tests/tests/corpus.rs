@@ -37,12 +37,13 @@ fn without_a_compiler_the_default_schedule_runs_from_shipped_ptx_and_says_so() {
     }
 }
 
-/// Verifies every kernel under every schedule as one compiler makes it for one architecture.
+/// Verifies every kernel as one compiler makes it for one architecture, under every so-many-th schedule.
 fn verify_all(
     toolchain: Toolchain,
     sm: u16,
     fast_math: bool,
     shape_of: impl Fn(&CorpusKernel) -> Shape,
+    every: usize,
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let compiler: Arc<dyn KernelCompiler> = Arc::new(toolchain.compiler()?);
     let capability = ComputeCapability::from_sm(sm);
@@ -50,7 +51,7 @@ fn verify_all(
     let mut failures = Vec::new();
     for kernel in corpus::ALL {
         let shape = shape_of(&kernel);
-        for schedule in kernel.schedules(Form::CudaC) {
+        for schedule in kernel.schedules(Form::CudaC).into_iter().step_by(every) {
             let build = BuildOptions { fast_math, ..BuildOptions::default() };
             let case = kernel.case(Form::CudaC, &shape, &schedule)?.with_build(build);
             let report = verify(&case, &mut context)?;
@@ -68,16 +69,17 @@ fn verify_all(
 
 #[test]
 #[ignore = "needs NVRTC"]
-fn every_kernel_passes_at_its_real_size_under_every_schedule() {
-    let (toolchains, architectures, maths) = if at_full_length() {
-        (&[OLDER, NEWER][..], &[75, 80, 90, 100][..], &[false, true][..])
+fn every_kernel_passes_at_its_real_size() {
+    // At full length under every schedule, by both compilers, for all architectures, with and without fast math.
+    let (toolchains, architectures, maths, every) = if at_full_length() {
+        (&[OLDER, NEWER][..], &[75, 80, 90, 100][..], &[false, true][..], 1)
     } else {
-        (&[OLDER][..], &[90][..], &[false][..])
+        (&[OLDER][..], &[90][..], &[false][..], 3)
     };
     for &toolchain in toolchains {
         for (&sm, &fast_math) in architectures.iter().flat_map(|sm| maths.iter().map(move |math| (sm, math)))
         {
-            let failures = verify_all(toolchain, sm, fast_math, CorpusKernel::real_shape).unwrap();
+            let failures = verify_all(toolchain, sm, fast_math, CorpusKernel::real_shape, every).unwrap();
             assert!(failures.is_empty(), "{}", failures.join("\n"));
         }
     }
@@ -87,8 +89,8 @@ fn every_kernel_passes_at_its_real_size_under_every_schedule() {
 #[ignore = "needs NVRTC"]
 fn every_kernel_passes_on_an_edge_under_every_schedule_with_each_compiler_and_fast_math() {
     let edge = |kernel: &CorpusKernel| kernel.small_shapes()[0].clone();
-    for (toolchain, fast_math) in [(OLDER, true), (NEWER, false), (NEWER, true)] {
-        let failures = verify_all(toolchain, 90, fast_math, edge).unwrap();
+    for (toolchain, fast_math) in [(OLDER, false), (OLDER, true), (NEWER, false), (NEWER, true)] {
+        let failures = verify_all(toolchain, 90, fast_math, edge, 1).unwrap();
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 }
@@ -99,7 +101,6 @@ fn no_seed_makes_a_correct_kernel_fail() {
     let seeds = if at_full_length() { 100 } else { 20 };
     let compiler: Arc<dyn KernelCompiler> = Arc::new(OLDER.compiler().unwrap());
     let mut context = SimContext::builder().compiler(compiler).build().unwrap();
-    let mut checks = 0;
     for kernel in corpus::ALL {
         let schedules = kernel.schedules(Form::CudaC);
         for shape in kernel.small_shapes() {
@@ -110,9 +111,7 @@ fn no_seed_makes_a_correct_kernel_fail() {
                 let found =
                     check(&case, &mut context, &CheckOptions::default().with_seed(seed).once()).unwrap();
                 assert!(found.agrees(), "{} {shape} seed {seed} {schedule:?}: {found:?}", kernel.name());
-                checks += 1;
             }
         }
     }
-    assert_eq!(checks, 6 * 5 * seeds, "six kernels, five shapes each");
 }

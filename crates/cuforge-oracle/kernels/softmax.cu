@@ -32,7 +32,8 @@ __device__ __forceinline__ unsigned lanes_of_warp()
 }
 
 // Folds `value` over the threads of a row, and hands the result to all of them. Max or sum is chosen at compile time.
-// Calls of the whole block only: it holds barriers.
+// Calls of the whole block only: it holds a barrier. Each call takes an array of its own, so that nobody has to wait
+// until the one before has been read.
 template <bool MAX>
 __device__ __forceinline__ float fold_row(float value, float (&partials)[CUFORGE_BLOCK_Y][WARPS])
 {
@@ -48,8 +49,6 @@ __device__ __forceinline__ float fold_row(float value, float (&partials)[CUFORGE
             value = MAX ? fmaxf(value, other) : value + other;
         }
     }
-    // The previous fold's partials may still be read by slower warps.
-    __syncthreads();
     if (lane == 0) {
         partials[threadIdx.y][threadIdx.x / WARP] = value;
     }
@@ -70,7 +69,8 @@ softmax(const float* __restrict__ input,
         float* __restrict__ output,
         const SoftmaxUniform uniform)
 {
-    __shared__ float partials[CUFORGE_BLOCK_Y][WARPS];
+    __shared__ float peaks[CUFORGE_BLOCK_Y][WARPS];
+    __shared__ float sums[CUFORGE_BLOCK_Y][WARPS];
 
     const unsigned row = blockIdx.x * CUFORGE_BLOCK_Y + threadIdx.y;
     // A row beyond the last is empty instead of leaving early: all threads must reach every barrier.
@@ -91,7 +91,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    peak = fold_row<true>(peak, partials);
+    peak = fold_row<true>(peak, peaks);
 
     float sum = 0.0f;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {
@@ -107,7 +107,7 @@ softmax(const float* __restrict__ input,
             }
         }
     }
-    sum = fold_row<false>(sum, partials);
+    sum = fold_row<false>(sum, sums);
 
     const float inverse = 1.0f / sum;
     for (unsigned base = threadIdx.x; base < width; base += STEP) {

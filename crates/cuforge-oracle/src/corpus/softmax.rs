@@ -65,16 +65,20 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
         .extent(blocks(schedule, rows.div_ceil(rows_of_block.max(1)), 1))
 }
 
-/// Rows around 0, rows so far below or above that exponentials vanish or overflow unless the row's own maximum is
-/// taken off, and rows of one value.
+/// Rows around 0, rows so far below that exponentials vanish unless the row's own maximum is taken off, rows of one
+/// value, and rows with one element, each at another place, that overflows unless it is found to be the maximum.
 fn rows_far_apart(width: u32) -> Fill {
+    let width = u64::from(width.max(1));
     Fill::with(move |random, index| {
+        let (row, column) = (index / width, index % width);
         let spread = 2.0 * random.normal();
-        match index / u64::from(width.max(1)) % 4 {
+        match row % 6 {
             0 => spread,
-            1 => spread - 200.0,
-            2 => spread + 300.0,
-            _ => 7.25,
+            2 => spread - 200.0,
+            4 => 7.25,
+            // The places walk over lanes and warps: 37 is no divisor of a block.
+            _ if column == (row * 37 + 21) % width => spread + 150.0,
+            _ => spread,
         }
     })
 }

@@ -21,7 +21,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["rows", "width"],
     real: &[1, 65_537],
     mutated: &[8, 511],
-    small: &[&[8, 511], &[1, 4096], &[5, 7], &[4, 8], &[1, 1]],
+    small: &[&[8, 511], &[1, 4096], &[3, 1365], &[5, 7], &[4, 8], &[1, 1]],
     parameters,
     schedules,
     case,
@@ -66,11 +66,16 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
         .extent(blocks(schedule, rows, 1))
 }
 
-/// Rows with ties near the top, rows without any, rows of negative numbers, and rows of few values with both zeros.
+/// Rows with ties whose largest elements fall to one thread, rows that differ everywhere, rows of negative numbers, and
+/// rows of few values with both zeros.
 fn rows_with_ties(width: u32) -> Fill {
+    let width = u64::from(width.max(1));
     Fill::with(move |random, index| {
+        let (row, column) = (index / width, index % width);
         let value = random.normal();
-        match index / u64::from(width.max(1)) % 4 {
+        match row % 4 {
+            // With blocks of up to 256 threads a single list takes in all of the result, at every rank.
+            0 if column % 256 == 5 => 20.0 + (value * 8.0).round() / 8.0,
             0 => (value * 8.0).round() / 8.0,
             1 => value,
             2 => -1.0 - value.abs(),
