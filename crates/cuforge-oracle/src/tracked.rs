@@ -129,15 +129,28 @@ impl<'t> Tracked<'t> {
 
     /// The same number, owned by whichever tracker of the two there is.
     fn joined(self, other: Self) -> Self {
+        if self.tracker.is_none() && self.error == 0.0 {
+            return Self { tracker: other.tracker, ..self }.settled();
+        }
         Self { tracker: self.tracker.or(other.tracker), ..self }
     }
 
-    /// As an operand: under flush to zero a subnormal operand may be read as zero.
+    /// A literal as the arithmetic holds it: rounded by the device's compiler where its format does not have it.
+    fn settled(self) -> Self {
+        let format = self.model().format();
+        if self.error != 0.0 || format.represents(self.value) {
+            return self;
+        }
+        Self { error: 0.5 * format.ulp(self.value) * INFLATION, ..self }
+    }
+
+    /// As an operand: a literal is rounded, and under flush to zero a subnormal operand may be read as zero.
     fn operand(self) -> Self {
+        let settled = if self.tracker.is_none() { self.settled() } else { self };
         if self.model().flush_to_zero() {
-            Self { error: self.error + self.flushed(self.error), ..self }
+            Self { error: settled.error + self.flushed(settled.error), ..settled }
         } else {
-            self
+            settled
         }
     }
 
@@ -226,11 +239,9 @@ impl<'t> Tracked<'t> {
     /// The result of a kernel as it is stored in a buffer of `format`: one more rounding if that is narrower.
     #[must_use]
     pub fn stored_as(self, format: Format) -> Self {
-        if format.precision_bits() >= self.model().format().precision_bits() {
-            self
-        } else {
-            self.narrowed(format)
-        }
+        let settled = if self.tracker.is_none() { self.settled() } else { self };
+        let narrower = format.precision_bits() < self.model().format().precision_bits();
+        if narrower { settled.narrowed(format) } else { settled }
     }
 }
 

@@ -416,6 +416,24 @@ fn storing_in_a_narrower_format_adds_half_a_unit_of_it() {
 }
 
 #[test]
+fn a_literal_is_rounded_to_the_format_that_the_kernel_computes_in() {
+    let tenth = Tracked::constant(0.1);
+    let sums = |model: ErrorModel| {
+        let tracker = Tracker::new(model);
+        let zero = tracker.exact(0.0);
+        let sums =
+            [zero + tenth, tenth - zero, Tracked::sum([tenth, zero]), zero.either(tenth), tenth.max(zero)];
+        sums.map(|sum| sum.error())
+    };
+    let f16 = f64::from(half::f16::from_f64(0.1)) - 0.1;
+    assert!(sums(ErrorModel::native(Format::F16)).iter().all(|error| *error >= f16.abs()));
+    assert!(sums(ErrorModel::ieee_f64())[..3].iter().all(|error| *error < 1e-15));
+    let f32 = f64::from(0.1f32) - 0.1;
+    assert!(tenth.stored_as(Format::F32).error() >= f32.abs());
+    assert!(sums(ErrorModel::ieee_f32())[..3].iter().all(|error| *error >= f32.abs() && *error < 1e-7));
+}
+
+#[test]
 fn f64_kernels_are_judged_with_the_reference_own_rounding_counted() {
     let tracker = Tracker::new(ErrorModel::ieee_f64());
     let terms: Vec<f64> = (1..2000).map(|i| 1.0 / f64::from(i)).collect();

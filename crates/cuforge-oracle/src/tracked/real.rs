@@ -5,8 +5,7 @@ use std::cmp::Ordering;
 use super::functions;
 use super::reduce;
 use super::{
-    CONSTANTS, INFLATION, REFERENCE_ROUNDOFF, Tracked, Undecided, product_error, product_is_exact,
-    sum_is_exact,
+    INFLATION, REFERENCE_ROUNDOFF, Tracked, Undecided, product_error, product_is_exact, sum_is_exact,
 };
 use crate::format::Format;
 use crate::model::Function;
@@ -14,8 +13,7 @@ use crate::real::{Real, Summation, order};
 
 impl Real for Tracked<'_> {
     fn constant(value: f64) -> Self {
-        let number = Self { value, error: 0.0, tracker: None };
-        if CONSTANTS.format().represents(value) { number } else { number.rounded(0.0, 0.0, |_| 0.0) }
+        Self { value, error: 0.0, tracker: None }
     }
 
     fn value(self) -> f64 {
@@ -92,24 +90,26 @@ impl Real for Tracked<'_> {
     }
 
     fn either(self, other: Self) -> Self {
-        if self.value.to_bits() == other.value.to_bits() {
-            return Self { error: self.error.max(other.error), ..self.joined(other) };
+        let (this, other) = (self.joined(other), other.joined(self));
+        if this.value.to_bits() == other.value.to_bits() {
+            return Self { error: this.error.max(other.error), ..this };
         }
-        let apart = (self.value - other.value).abs() + other.error;
-        let error = if apart.is_nan() { f64::INFINITY } else { self.error.max(apart * INFLATION) };
-        Self { error, ..self.joined(other) }
+        let apart = (this.value - other.value).abs() + other.error;
+        let error = if apart.is_nan() { f64::INFINITY } else { this.error.max(apart * INFLATION) };
+        Self { error, ..this }
     }
 
     fn compare(self, other: Self) -> Ordering {
-        let bound = (self.error + other.error) * INFLATION;
-        let nan = self.value.is_nan() || other.value.is_nan();
-        let apart = (self.value - other.value).abs();
+        let (this, other) = (self.joined(other), other.joined(self));
+        let bound = (this.error + other.error) * INFLATION;
+        let nan = this.value.is_nan() || other.value.is_nan();
+        let apart = (this.value - other.value).abs();
         // Equal infinities have a NaN distance and are decided by the zero bound alone.
         let open = nan || (bound > 0.0 && (apart.is_nan() || apart <= bound));
-        if let (true, Some(tracker)) = (open, self.joined(other).tracker) {
-            tracker.record(Undecided { left: self.value, right: other.value, bound });
+        if let (true, Some(tracker)) = (open, this.tracker) {
+            tracker.record(Undecided { left: this.value, right: other.value, bound });
         }
-        order(self.value, other.value)
+        order(this.value, other.value)
     }
 }
 

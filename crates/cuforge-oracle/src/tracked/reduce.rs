@@ -101,9 +101,9 @@ fn gamma(k: u64, unit_roundoff: f64) -> f64 {
 
 pub(super) fn sum<'t>(summation: Summation, terms: impl IntoIterator<Item = Tracked<'t>>) -> Tracked<'t> {
     let mut all = Terms::new();
-    for term in terms {
-        all.sum = all.sum.joined(term);
-        let term = term.operand();
+    for term in owned(terms.into_iter().map(|term| (term, term))) {
+        all.sum = all.sum.joined(term.0);
+        let term = term.0.operand();
         all.push(term.value, term.error, term.value.abs() + term.error, true);
     }
     all.finish(summation, 0)
@@ -114,8 +114,8 @@ pub(super) fn dot<'t>(
     pairs: impl IntoIterator<Item = (Tracked<'t>, Tracked<'t>)>,
 ) -> Tracked<'t> {
     let mut all = Terms::new();
-    for (left, right) in pairs {
-        all.sum = all.sum.joined(left).joined(right);
+    for (left, right) in owned(pairs.into_iter()) {
+        all.sum = all.sum.joined(left);
         let (left, right) = (left.operand(), right.operand());
         let value = left.value * right.value;
         let error = product_error(left, right);
@@ -123,4 +123,24 @@ pub(super) fn dot<'t>(
         all.push(value, error, value.abs() + error, exact);
     }
     all.finish(summation, 1)
+}
+
+/// The pairs with literals joined to the tracker of the others. Pairs of literals alone wait for the first that has
+/// one, since its format says how they are rounded.
+fn owned<'t>(
+    mut pairs: impl Iterator<Item = (Tracked<'t>, Tracked<'t>)>,
+) -> impl Iterator<Item = (Tracked<'t>, Tracked<'t>)> {
+    let mut waiting = Vec::new();
+    let mut owner = None;
+    for (left, right) in pairs.by_ref() {
+        waiting.push((left, right));
+        owner = [left, right].into_iter().find(|number| number.tracker.is_some());
+        if owner.is_some() {
+            break;
+        }
+    }
+    waiting.into_iter().chain(pairs).map(move |(left, right)| match owner {
+        Some(owner) => (left.joined(owner), right.joined(owner)),
+        None => (left, right),
+    })
 }
