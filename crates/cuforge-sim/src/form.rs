@@ -3,6 +3,7 @@
 //! Arithmetic is a function over whole lanes, picked when the kernel is decoded; so the executor knows only how
 //! many registers of which width go in and come out, and a new instruction is a new entry in the decoder's tables.
 
+use crate::alu::conversion::Conversion;
 use crate::lanes::{L32, L64, Mask};
 
 /// Index of a 32-bit register (narrower ones are kept zero-extended).
@@ -287,7 +288,7 @@ pub(crate) enum Op {
     Quad32(Quad32, R32, [R32; 4]),
     Insert64(Insert64, R64, R64, R64, [R32; 2]),
     /// Any conversion without a function of its own: destination, source, and how.
-    Convert(Box<crate::alu::convert::Conversion>, Reg, Reg),
+    Convert(Box<Conversion>, Reg, Reg),
     /// 32-bit add or subtract with carry; `c` of `mad` is folded in by the decoder.
     Carry32(CarryUse, R32, R32, R32),
     Carry64(CarryUse, R64, R64, R64),

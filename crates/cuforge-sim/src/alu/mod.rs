@@ -3,6 +3,7 @@
 pub(crate) mod atomic;
 pub(crate) mod bits;
 pub(crate) mod compare;
+pub(crate) mod conversion;
 pub(crate) mod convert;
 pub(crate) mod double;
 pub(crate) mod integer;

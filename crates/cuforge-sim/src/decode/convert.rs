@@ -1,6 +1,7 @@
 //! Moves, conversions and address conversions.
 
-use crate::alu::convert::{Conversion, Quick, Scalar, pack, quick};
+use crate::alu::conversion::{Conversion, Scalar};
+use crate::alu::convert::{Quick, pack, quick};
 use crate::decode::float::rounding;
 use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words};

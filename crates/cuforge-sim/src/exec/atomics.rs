@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::exec::access::{addresses, by_space, element, put, put_element};
+use crate::exec::access::{addresses, by_space};
+use crate::exec::elements::{element, put, put_element};
 use crate::exec::machine::{Machine, window};
 use crate::exec::view::Located;
 use crate::exec::warp::{Registers, Warp};
