@@ -1,0 +1,367 @@
+//! The session: one device, one slab, one stream and a compiler, wired together.
+
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+use bytemuck::Pod;
+use cuforge_compile::{CacheOptions, Compiler, SearchPaths};
+use cuforge_core::{
+    Arguments, BufferView, BuildOptions, Checkpoint, CompileOptions, CompileRequest, Digest, Elapsed, Extent,
+    KernelCompiler, KernelSpec, Language, ModuleImage, Request, Rewound, Schedule, Target,
+};
+use cuforge_launch::{BoundLaunch, Closed, Device, LaunchError, Pipeline, Slab, Stream};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A device with slab, stream and compiler, ready for kernels.
+///
+/// `Send`, not `Sync`: one thread drives its stream. Pipelines and bound launches own what they need and borrow nothing
+/// of it, so allocating, binding and launching never stand in each other's way.
+pub struct Session {
+    device: Device,
+    slab: Slab,
+    stream: Stream,
+    code: Code,
+    /// By a hash of the request that only locates; the whole request is compared.
+    built: HashMap<u64, Vec<Built>>,
+}
+
+struct Built {
+    spec: KernelSpec,
+    schedule: Schedule,
+    options: BuildOptions,
+    pipeline: Pipeline,
+}
+
+/// Where images come from.
+pub(crate) struct Code {
+    compiler: Option<Arc<dyn KernelCompiler>>,
+    cache_folder: Option<PathBuf>,
+}
+
+impl Code {
+    pub(crate) fn new(compiler: Option<Arc<dyn KernelCompiler>>, cache_folder: Option<PathBuf>) -> Self {
+        Self { compiler, cache_folder }
+    }
+
+    /// The compiler; looked for when it is first needed, so that PTX alone needs none.
+    fn compiler(&mut self, kernel: &KernelSpec) -> Result<&Arc<dyn KernelCompiler>, SessionError> {
+        let found = match self.compiler.take() {
+            Some(compiler) => compiler,
+            None => {
+                let missing = |source| SessionError::NoCompiler { kernel: kernel.id().to_owned(), source };
+                let compiler = Compiler::find(&SearchPaths::default()).map_err(missing)?;
+                Arc::new(match &self.cache_folder {
+                    Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
+                    None => compiler,
+                })
+            }
+        };
+        Ok(self.compiler.insert(found))
+    }
+}
+
+impl Session {
+    /// Configures a session.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::new()
+    }
+
+    pub(crate) fn new(device: Device, slab: Slab, stream: Stream, code: Code) -> Self {
+        Self { device, slab, stream, code, built: HashMap::new() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The slab.
+    pub fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    /// The stream that the session's copies and runs go to.
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// Device memory for `request`; waits for memory that is pending on the session's stream where there is no other.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`] with the allocator's refusal.
+    pub fn allocate(&mut self, request: &Request) -> Result<BufferView, SessionError> {
+        Ok(self.slab.acquire_waiting(&mut [&mut self.stream], request)?)
+    }
+
+    /// Writes to the start of a view; see [`Slab::write`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn write(&mut self, view: &BufferView, bytes: &[u8]) -> Result<(), SessionError> {
+        Ok(self.slab.write(&mut self.stream, view, bytes)?)
+    }
+
+    /// Reads the start of a view and waits for it; see [`Slab::read`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn read(&mut self, view: &BufferView, bytes: &mut [u8]) -> Result<(), SessionError> {
+        Ok(self.slab.read(&mut self.stream, view, bytes)?)
+    }
+
+    /// All elements of a view; see [`Slab::read_vec`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn read_vec<T: Pod>(&mut self, view: &BufferView) -> Result<Vec<T>, SessionError> {
+        Ok(self.slab.read_vec(&mut self.stream, view)?)
+    }
+
+    /// Gives a view's memory back: it is granted again once the work that uses it has completed.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn retire(&mut self, view: BufferView) -> Result<(), SessionError> {
+        Ok(self.slab.release(view)?)
+    }
+
+    /// Ends all grants but resident ones.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`] while bound launches pin some of them, or from an allocator that does not do that.
+    pub fn clear(&mut self) -> Result<Rewound, SessionError> {
+        Ok(self.slab.clear()?)
+    }
+
+    /// A point to [`restore`](Self::restore).
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`] with `Unsupported` from an allocator without scopes.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint, SessionError> {
+        Ok(self.slab.checkpoint()?)
+    }
+
+    /// Ends all grants since the checkpoint but resident ones.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn restore(&mut self, checkpoint: Checkpoint) -> Result<Rewound, SessionError> {
+        Ok(self.slab.restore(checkpoint)?)
+    }
+
+    /// The kernel, compiled and loaded. A repeated request compares the request and does nothing else.
+    ///
+    /// An image that the driver rejects is reported to the compiler, and compiled once more.
+    ///
+    /// # Errors
+    /// [`SessionError::Schedule`], [`SessionError::Compile`], [`SessionError::NoCompiler`],
+    /// [`SessionError::Language`], [`SessionError::Launch`].
+    pub fn prepare(
+        &mut self,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        options: &BuildOptions,
+    ) -> Result<Pipeline, SessionError> {
+        let key = locate(spec, schedule, options);
+        let same =
+            |built: &&Built| built.options == *options && built.schedule == *schedule && built.spec == *spec;
+        if let Some(built) = self.built.get(&key).and_then(|list| list.iter().find(same)) {
+            return Ok(built.pipeline.clone());
+        }
+        let pipeline = self.load(spec, schedule, options)?;
+        let (spec, schedule, options) = (spec.clone(), schedule.clone(), *options);
+        let built = Built { spec, schedule, options, pipeline: pipeline.clone() };
+        self.built.entry(key).or_default().push(built);
+        Ok(pipeline)
+    }
+
+    /// Compiles if need be, runs and waits; how long it took on the device.
+    ///
+    /// # Errors
+    /// Those of [`prepare`](Self::prepare) and [`Pipeline::run`].
+    pub fn run(
+        &mut self,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<Elapsed, SessionError> {
+        let pipeline = self.prepare(spec, schedule, &BuildOptions::default())?;
+        self.run_pipeline(&pipeline, arguments, extent)
+    }
+
+    /// Runs a prepared kernel and waits; how long it took on the device.
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::run`].
+    pub fn run_pipeline(
+        &mut self,
+        pipeline: &Pipeline,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<Elapsed, SessionError> {
+        Ok(pipeline.run(&mut self.stream, &self.slab, arguments, extent)?)
+    }
+
+    /// Binds a prepared kernel for launches on [`stream`](Self::stream).
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::bind`].
+    pub fn bind(
+        &self,
+        pipeline: &Pipeline,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<BoundLaunch, SessionError> {
+        Ok(pipeline.bind(&self.slab, arguments, extent)?)
+    }
+
+    /// Waits for the session's stream.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn synchronize(&mut self) -> Result<(), SessionError> {
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Ends the session: waits for the device, frees what waited for that, and says what drops could not free.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn close(self) -> Result<Closed, SessionError> {
+        let Self { device, slab, stream, built, .. } = self;
+        drop((slab, stream, built));
+        Ok(device.close()?)
+    }
+
+    fn load(
+        &mut self,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        options: &BuildOptions,
+    ) -> Result<Pipeline, SessionError> {
+        let request = self.request(spec, schedule, options)?;
+        let Some(request) = request else {
+            return Ok(self.pipeline(&Arc::new(as_written(spec, self.device.target())), spec, schedule)?);
+        };
+        let image = self.compile(spec, &request)?;
+        match self.pipeline(&image, spec, schedule) {
+            Err(LaunchError::ImageRejected(rejection)) => {
+                self.code.compiler(spec)?.reject(&image, &rejection.to_string());
+                let again = self.compile(spec, &request)?;
+                Ok(self.pipeline(&again, spec, schedule)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn compile(
+        &mut self,
+        spec: &KernelSpec,
+        request: &CompileRequest,
+    ) -> Result<Arc<ModuleImage>, SessionError> {
+        self.code.compiler(spec)?.compile(request).map_err(SessionError::Compile)
+    }
+
+    fn pipeline(
+        &self,
+        image: &Arc<ModuleImage>,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+    ) -> Result<Pipeline, LaunchError> {
+        // SAFETY: the image is the specification's own text, or what the compiler made of it under this schedule; that
+        // compilers keep to their sources is promised where one is brought in.
+        #[allow(unsafe_code, reason = "the one place where image and specification meet")]
+        unsafe {
+            self.device.pipeline(image, spec, schedule)
+        }
+    }
+
+    /// What to compile; nothing for PTX, which is loaded as it stands.
+    fn request(
+        &self,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        options: &BuildOptions,
+    ) -> Result<Option<CompileRequest>, SessionError> {
+        let defines = spec.defines(schedule)?;
+        let target = options.target.unwrap_or(self.device.target());
+        match spec.body().language {
+            Language::Ptx => Ok(None),
+            Language::CudaC => {
+                let text = spec.body().text.clone().into_owned();
+                let compile = CompileOptions {
+                    fast_math: options.fast_math,
+                    fmad: (!options.fmad).then_some(false),
+                    defines,
+                    ..CompileOptions::default()
+                };
+                let request = CompileRequest::cuda_c(format!("{}.cu", spec.id()), text, target);
+                Ok(Some(request.with_options(compile)))
+            }
+            language => Err(SessionError::Language { kernel: spec.id().to_owned(), language }),
+        }
+    }
+}
+
+fn as_written(spec: &KernelSpec, target: Target) -> ModuleImage {
+    let text = &*spec.body().text;
+    ModuleImage {
+        cubin: None,
+        ptx: Some(Arc::from(text)),
+        entry_points: Vec::new(),
+        lowered_names: Vec::new(),
+        target,
+        decision: "PTX as it was given".to_owned(),
+        compiler: "hand-written PTX".to_owned(),
+        log: String::new(),
+        digest: Digest(Sha256::digest(text.as_bytes()).into()),
+    }
+}
+
+fn locate(spec: &KernelSpec, schedule: &Schedule, options: &BuildOptions) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (spec.id(), spec.entry_point(), schedule, options).hash(&mut hasher);
+    hasher.finish()
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("device", &self.device)
+            .field("slab", &self.slab)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_send<T: Send>() {}
+    fn is_shareable<T: Send + Sync>() {}
+
+    #[test]
+    fn sessions_move_between_threads_and_their_parts_are_shared() {
+        is_send::<Session>();
+        is_send::<Stream>();
+        is_send::<BoundLaunch>();
+        is_shareable::<Device>();
+        is_shareable::<Slab>();
+        is_shareable::<Pipeline>();
+        is_shareable::<SessionError>();
+    }
+
+    #[test]
+    fn without_a_device_the_builder_answers_a_typed_error() {
+        let error = Session::builder().ordinal(u32::MAX).build().map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), cuforge_core::ContextErrorKind::Unavailable, "{error}");
+        let too_small = Session::builder().slab_bytes(0).build().map(|_| ()).unwrap_err();
+        assert!(!format!("{too_small} {too_small:?}").is_empty());
+    }
+}
