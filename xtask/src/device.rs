@@ -1,9 +1,9 @@
 //! Which device kernels run on: what was asked for, what there is, and why it was chosen.
 
-use std::fmt;
 use std::str::FromStr;
 
-use crate::driver;
+use cuforge::launch::Device;
+
 use crate::ending::{Ending, Stop};
 
 /// What `--device` asked for.
@@ -31,17 +31,13 @@ impl FromStr for Wish {
     }
 }
 
-/// The device that was chosen. There is one kind in this build: the simulated one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The device that was chosen: a GPU, or the simulated one.
+#[derive(Clone, Debug)]
 pub(crate) struct Choice {
+    /// The GPU, opened; none for the simulated device.
+    pub(crate) device: Option<Device>,
     /// Why this one.
     pub(crate) why: String,
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "simulated CUDA device ({})", self.why)
-    }
 }
 
 /// Chooses the device for `wish` on this machine.
@@ -50,27 +46,25 @@ impl fmt::Display for Choice {
 ///
 /// A GPU was required: [`Ending::NothingRan`], with the reason.
 pub(crate) fn choose(wish: Wish) -> Result<Choice, Stop> {
-    let driver = driver::find().map(|driver| driver.real_path.display().to_string());
-    let device = driver.as_ref().and_then(|_| driver::devices().into_iter().next()).map(|device| device.name);
-    choose_from(wish, driver.as_deref(), device.as_deref())
+    if wish == Wish::Sim {
+        return Ok(Choice { device: None, why: "asked for with --device sim".to_owned() });
+    }
+    match Device::open(0) {
+        Ok(device) => {
+            let asked = if wish == Wish::Cuda { "asked for with --device cuda" } else { "the first GPU" };
+            let why = format!("{asked}, through {}", device.driver().library().display());
+            Ok(Choice { device: Some(device), why })
+        }
+        Err(error) => without_a_gpu(wish, &error.to_string()),
+    }
 }
 
-fn choose_from(wish: Wish, driver: Option<&str>, device: Option<&str>) -> Result<Choice, Stop> {
-    let why_no_gpu = match (driver, device) {
-        (None, _) => "there is no NVIDIA driver library on this machine".to_owned(),
-        (Some(driver), None) => format!("the driver {driver} shows no device"),
-        (Some(driver), Some(device)) => {
-            format!("{device} is there through {driver}, but this build cannot launch on a GPU yet")
-        }
-    };
-    match wish {
-        Wish::Sim => Ok(Choice { why: "asked for with --device sim".to_owned() }),
-        Wish::Auto => Ok(Choice { why: why_no_gpu }),
-        Wish::Cuda => Err(Stop::new(
-            Ending::NothingRan,
-            format!("no CUDA device can be used: {why_no_gpu}; nothing ran"),
-        )),
+fn without_a_gpu(wish: Wish, why_no_gpu: &str) -> Result<Choice, Stop> {
+    if wish == Wish::Cuda {
+        let why = format!("no CUDA device can be used: {why_no_gpu}; nothing ran");
+        return Err(Stop::new(Ending::NothingRan, why));
     }
+    Ok(Choice { device: None, why: why_no_gpu.to_owned() })
 }
 
 #[cfg(test)]
@@ -79,22 +73,16 @@ mod tests {
 
     #[test]
     fn a_required_gpu_that_cannot_be_used_ends_with_nothing_ran_and_says_why() {
-        for (driver, device, named) in [
-            (None, None, "no NVIDIA driver"),
-            (Some("/l/libcuda.so.580"), None, "shows no device"),
-            (Some("/l/libcuda.so.580"), Some("H200"), "cannot launch on a GPU yet"),
-        ] {
-            let stop = choose_from(Wish::Cuda, driver, device).unwrap_err();
-            assert_eq!(stop.ending(), Ending::NothingRan);
-            assert!(stop.to_string().contains(named), "{stop}");
-        }
+        let stop = without_a_gpu(Wish::Cuda, "no CUDA driver").unwrap_err();
+        assert_eq!(stop.ending(), Ending::NothingRan);
+        assert!(stop.to_string().contains("no CUDA driver"), "{stop}");
     }
 
     #[test]
     fn the_simulated_device_is_chosen_with_the_reason_that_fits() {
-        assert_eq!(choose_from(Wish::Sim, None, None).unwrap().why, "asked for with --device sim");
-        assert!(choose_from(Wish::Auto, None, None).unwrap().why.contains("no NVIDIA driver"));
-        assert!(choose_from(Wish::Auto, Some("/l"), Some("H200")).unwrap().why.contains("H200"));
+        assert_eq!(choose(Wish::Sim).unwrap().why, "asked for with --device sim");
+        let instead = without_a_gpu(Wish::Auto, "no CUDA driver").unwrap();
+        assert!(instead.device.is_none() && instead.why.contains("no CUDA driver"));
     }
 
     #[test]

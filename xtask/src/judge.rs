@@ -1,13 +1,16 @@
 //! Judges corpus kernels with the oracle: where their code comes from, which context runs them, how a run ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use cuforge::Session;
 use cuforge_compile::{Compiler, Nvrtc, SearchPaths};
 use cuforge_core::{Adapter, KernelCompiler, OracleContext};
 use cuforge_oracle::corpus::{CorpusKernel, Form};
 use cuforge_oracle::report::{details, to_table};
-use cuforge_oracle::{Report, SimContext, Timing, Verdict, VerifyOptions, verify_with};
+use cuforge_oracle::{CudaContext, Report, SimContext, Timing, Verdict, VerifyOptions, verify_with};
 
+use crate::device::Choice;
 use crate::ending::{Ending, Stop};
 use crate::toolchain::{self, Version};
 
@@ -18,6 +21,8 @@ pub(crate) enum Code {
     Compiled {
         /// By this.
         compiler: Arc<dyn KernelCompiler>,
+        /// Where its NVRTC was found.
+        paths: SearchPaths,
         /// Which NVRTC, in words.
         what: String,
     },
@@ -37,18 +42,19 @@ impl Code {
             said.split(": ").next().unwrap_or(&said).to_owned()
         });
         let pinned = pinned.and_then(|made| {
-            let roots = made.into_iter().map(|made| made.root);
-            Nvrtc::find(&SearchPaths::only(roots)).map_err(|error| error.to_string())
+            let paths = SearchPaths::only(made.into_iter().map(|made| made.root));
+            Nvrtc::find(&paths).map(|nvrtc| (nvrtc, paths)).map_err(|error| error.to_string())
         });
-        let found = pinned.map(|nvrtc| (nvrtc, "pinned, in target/cuda".to_owned())).or_else(|why| {
-            let system = Nvrtc::find(&SearchPaths::default());
-            system.map(|nvrtc| (nvrtc, format!("of this machine; {why}"))).map_err(|_| why)
+        let found = pinned.map(|found| (found, "pinned, in target/cuda".to_owned())).or_else(|why| {
+            let paths = SearchPaths::default();
+            let system = Nvrtc::find(&paths);
+            system.map(|nvrtc| ((nvrtc, paths), format!("of this machine; {why}"))).map_err(|_| why)
         });
         match found {
-            Ok((nvrtc, place)) => {
+            Ok(((nvrtc, paths), place)) => {
                 let (major, minor) = nvrtc.version();
                 let what = format!("NVRTC {major}.{minor} ({place})");
-                Self::Compiled { compiler: Arc::new(Compiler::with_nvrtc(nvrtc)), what }
+                Self::Compiled { compiler: Arc::new(Compiler::with_nvrtc(nvrtc)), paths, what }
             }
             Err(why) => Self::Shipped { why },
         }
@@ -63,6 +69,22 @@ impl Code {
             }
         }
     }
+}
+
+/// The chosen device, with code from where `code` says.
+///
+/// # Errors
+///
+/// The device could not be made ready.
+pub(crate) fn context(choice: &Choice, code: &Code) -> Result<Box<dyn OracleContext>, Stop> {
+    let Some(device) = &choice.device else { return Ok(Box::new(simulated(code)?)) };
+    let builder = Session::builder().device(device.clone());
+    let builder = match code {
+        Code::Compiled { paths, .. } => builder.search_paths(paths.clone()),
+        Code::Shipped { .. } => builder.search_paths(SearchPaths::only::<PathBuf>([])),
+    };
+    let session = builder.build().map_err(|error| Stop::failed(format!("the CUDA device: {error}")))?;
+    Ok(Box::new(CudaContext::new(session)))
 }
 
 /// A fresh simulated device that compiles as `code` says.
@@ -99,7 +121,7 @@ impl Judged {
 }
 
 /// Judges `kernel` in `form` at its real size, under its default schedule where the form takes it.
-pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut SimContext, seed: u64) -> Judged {
+pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut dyn OracleContext, seed: u64) -> Judged {
     let options = VerifyOptions::default().with_seed(seed);
     let schedules = kernel.schedules(form);
     let default = kernel.default_schedule();

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use cuforge_core::OracleContext;
 use cuforge_oracle::corpus::{self, Form};
 
 use crate::arguments::{Arguments, Item};
@@ -29,8 +28,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let start = Instant::now();
     let choice = device::choose(wish)?;
     let code = Code::find();
-    let mut context = judge::simulated(&code)?;
-    println!("device    {} (in this process)", context.adapter().name);
+    let mut context = judge::context(&choice, &code)?;
+    println!("device    {} ({})", context.adapter().name, context.adapter().driver);
     println!("because   {}", choice.why);
     println!("runs      {}", code.describe());
     println!(
@@ -42,7 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     println!();
     let mut judged = Vec::new();
     for kernel in corpus::ALL {
-        judged.push(judge::judge(&kernel, Form::CudaC, &mut context, 1));
+        judged.push(judge::judge(&kernel, Form::CudaC, &mut *context, 1));
     }
     judge::show(&judged);
     println!("{} in {:.1} s", judge::count(&judged), start.elapsed().as_secs_f64());

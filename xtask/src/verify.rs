@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cuforge_core::OracleContext;
 use cuforge_oracle::corpus::{self, CorpusKernel, Form};
 use cuforge_oracle::report::{to_json, to_junit};
 
@@ -38,8 +37,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let start = Instant::now();
     let choice = device::choose(wanted.device)?;
     let code = Code::find();
-    let mut context = judge::simulated(&code)?;
+    let mut context = judge::context(&choice, &code)?;
     println!("device    {} ({})", context.adapter().name, choice.why);
+    println!("driver    {}", context.adapter().driver);
     println!("runs      {}", code.describe());
     println!("seed      {seed}");
     println!();
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         }
         for form in [Form::CudaC, Form::WrittenPtx] {
             if kernel.spec(form).is_some() {
-                judged.push(judge::judge(&kernel, form, &mut context, seed));
+                judged.push(judge::judge(&kernel, form, &mut *context, seed));
             }
         }
     }

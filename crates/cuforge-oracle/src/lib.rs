@@ -26,7 +26,7 @@ mod tracked;
 mod verdict;
 mod verify;
 
-pub use adapters::{SimContext, SimContextBuilder, SimError};
+pub use adapters::{CudaContext, SimContext, SimContextBuilder, SimError};
 pub use case::{Case, CaseBuilder, ShippedPtx};
 pub use check::{Check, CheckOptions, check};
 pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};

@@ -2,6 +2,7 @@
 
 use crate::error::SessionError;
 use crate::session::{Code, Session};
+use cuforge_compile::SearchPaths;
 use cuforge_core::{KernelCompiler, SlabAllocator};
 use cuforge_launch::{Device, Slab, SlabOptions, Stream};
 use cuforge_slab::RegionSlab;
@@ -27,6 +28,7 @@ pub struct SessionBuilder {
     slab_options: SlabOptions,
     allocator: Option<Box<dyn SlabAllocator + Send>>,
     compiler: Option<Arc<dyn KernelCompiler>>,
+    search_paths: SearchPaths,
     cache_folder: Option<PathBuf>,
 }
 
@@ -39,6 +41,7 @@ impl SessionBuilder {
             slab_options: SlabOptions::default(),
             allocator: None,
             compiler: None,
+            search_paths: SearchPaths::default(),
             cache_folder: None,
         }
     }
@@ -84,6 +87,12 @@ impl SessionBuilder {
         self
     }
 
+    /// Where the default compiler's NVRTC is looked for (default: where the system keeps such things).
+    pub fn search_paths(mut self, paths: SearchPaths) -> Self {
+        self.search_paths = paths;
+        self
+    }
+
     /// The folder of the default compiler's disk cache, instead of the user's cache folder.
     pub fn cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_folder = Some(folder.into());
@@ -105,7 +114,7 @@ impl SessionBuilder {
         };
         let slab = Slab::new(&device, allocator, self.slab_options)?;
         let stream = Stream::new(&device)?;
-        Ok(Session::new(device, slab, stream, Code::new(self.compiler, self.cache_folder)))
+        Ok(Session::new(device, slab, stream, Code::new(self.compiler, self.search_paths, self.cache_folder)))
     }
 }
 

@@ -39,12 +39,17 @@ struct Built {
 /// Where images come from.
 pub(crate) struct Code {
     compiler: Option<Arc<dyn KernelCompiler>>,
+    search_paths: SearchPaths,
     cache_folder: Option<PathBuf>,
 }
 
 impl Code {
-    pub(crate) fn new(compiler: Option<Arc<dyn KernelCompiler>>, cache_folder: Option<PathBuf>) -> Self {
-        Self { compiler, cache_folder }
+    pub(crate) fn new(
+        compiler: Option<Arc<dyn KernelCompiler>>,
+        search_paths: SearchPaths,
+        cache_folder: Option<PathBuf>,
+    ) -> Self {
+        Self { compiler, search_paths, cache_folder }
     }
 
     /// The compiler; looked for when it is first needed, so that PTX alone needs none.
@@ -53,7 +58,7 @@ impl Code {
             Some(compiler) => compiler,
             None => {
                 let missing = |source| SessionError::NoCompiler { kernel: kernel.id().to_owned(), source };
-                let compiler = Compiler::find(&SearchPaths::default()).map_err(missing)?;
+                let compiler = Compiler::find(&self.search_paths).map_err(missing)?;
                 Arc::new(match &self.cache_folder {
                     Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
                     None => compiler,

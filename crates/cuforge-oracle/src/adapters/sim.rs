@@ -358,7 +358,7 @@ impl OracleContext for SimContext {
     }
 }
 
-fn digest(bytes: &[u8]) -> Digest {
+pub(super) fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
@@ -378,7 +378,7 @@ fn hand_written(text: &str, target: Target) -> ModuleImage {
 
 /// Whether ordinary arithmetic of a PTX text flushes subnormals. The `.ftz` of the approximate exponential and
 /// logarithm is covered by their limits.
-fn flushes(ptx: &str) -> bool {
+pub(super) fn flushes(ptx: &str) -> bool {
     ptx.lines().any(|line| {
         line.contains(".ftz") && !line.contains("ex2.approx.ftz") && !line.contains("lg2.approx.ftz")
     })
@@ -386,7 +386,7 @@ fn flushes(ptx: &str) -> bool {
 
 /// What hand-written PTX may do less exactly than the default arithmetic does; PTX ISA 8.8, floating point
 /// instructions. A relative error of 2^-k is at most 2^(24 - k) units in the last place.
-fn approximations(ptx: &str) -> Vec<FunctionBound> {
+pub(super) fn approximations(ptx: &str) -> Vec<FunctionBound> {
     let looser = [
         ("div.approx.f32", "divide", 2.0),
         ("div.full.f32", "divide", 2.0),
