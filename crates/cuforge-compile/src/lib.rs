@@ -25,6 +25,7 @@ mod pool;
 mod ptx_floor;
 mod ptx_header;
 mod record;
+mod resources;
 mod store;
 #[cfg(unix)]
 mod wire;
@@ -42,6 +43,7 @@ pub use policy::newest_ptx_for;
 #[cfg(unix)]
 pub use pool::{HelperPool, serve};
 pub use ptx_header::{PtxHeader, PtxVersion};
+pub use resources::{KernelResources, kernel_resources};
 pub use store::bundle::{Bundle, BundleReport, EntryInfo};
 pub use store::stats::CacheStats;
 pub use store::sweep::Swept;

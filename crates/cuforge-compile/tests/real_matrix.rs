@@ -4,7 +4,7 @@
 mod fake;
 mod toolchains;
 
-use cuforge_compile::{CacheOptions, CompileError, Compiler, Linker};
+use cuforge_compile::{CacheOptions, CompileError, Compiler, Linker, kernel_resources};
 use cuforge_core::{CompileRequest, DriverVersion, TargetVariant};
 use fake::Folder;
 use toolchains::{VERSIONS, assemble, candidate, compiler, long, nvrtc, target};
@@ -57,7 +57,7 @@ const KERNELS: &[(&str, u16, &str)] = &[
     (
         "barrier",
         80,
-        "#include <cuda/barrier>\nextern \"C\" __global__ void k(int *x) {\n\
+        "#include <cuda/barrier>\n#pragma nv_diag_suppress static_var_with_dynamic_init\nextern \"C\" __global__ void k(int *x) {\n\
          __shared__ cuda::barrier<cuda::thread_scope_block> b; if (threadIdx.x == 0) init(&b, blockDim.x);\n\
          __syncthreads(); b.arrive_and_wait(); *x = 1; }",
     ),
@@ -213,5 +213,38 @@ fn suffixed_targets_are_built_where_they_exist() {
         let name = request.target.to_string();
         assert!(image.ptx.as_deref().unwrap().contains(&format!(".target {name}\n")), "{name}");
         assert!(image.cubin.is_some());
+    }
+}
+
+/// `Used 12 registers, used 1 barriers, 400 bytes smem` of the assembler's log.
+fn number_before(log: &str, word: &str) -> Option<u64> {
+    let line = log.lines().find(|line| line.contains("Used "))?;
+    let before = line.split(word).next()?.trim_end();
+    if before.len() == line.len() { None } else { before.rsplit([' ', ',']).next()?.parse().ok() }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn registers_and_shared_memory_read_from_a_cubin_are_those_that_the_assembler_told() {
+    let (kernels, targets) = slice();
+    for (version, ..) in VERSIONS {
+        let compiler = compiler(version);
+        for (name, least, source) in kernels.iter().filter(|(name, ..)| *name != "groups") {
+            for &sm in targets.iter().filter(|sm| *sm >= least) {
+                if !compiler.engine().supported_archs().contains(&u32::from(sm)) {
+                    continue;
+                }
+                let mut request = request(name, source, sm);
+                request.options.raw = vec!["--ptxas-options=-v".into()];
+                let image = compiler.image(&request).unwrap();
+                let found = kernel_resources(image.cubin.as_deref().unwrap());
+                let kernel = found.iter().find(|kernel| kernel.name == "k").unwrap();
+                let told = number_before(&image.log, "registers");
+                assert_eq!(kernel.registers.map(u64::from), told, "{version} {name} sm_{sm}: {}", image.log);
+                let told = number_before(&image.log, "bytes smem").unwrap_or(0);
+                let shared = if told > 0 && sm >= 90 { told + 1024 } else { told };
+                assert_eq!(kernel.shared_bytes, shared, "{version} {name} sm_{sm}: {}", image.log);
+            }
+        }
     }
 }
