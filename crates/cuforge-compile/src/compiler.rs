@@ -17,7 +17,7 @@ use crate::locate::SearchPaths;
 use crate::nvrtc::Nvrtc;
 use crate::options;
 use crate::ptx_header::PtxHeader;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::store::bundle::{Bundle, BundleReport, EntryInfo, Offline};
 use crate::store::disk::Disk;
 use crate::store::flight::Flights;
@@ -88,7 +88,12 @@ impl Compiler {
     }
 
     /// With this NVRTC, the headers and the nvJitLink that belong to it, and the default cache.
+    ///
+    /// Where no header folder belongs to it and it carries CUDA's headers in itself (13.3 and later), they are unpacked
+    /// once into the cache folder (21 MB, 150 ms).
     pub fn with_nvrtc(nvrtc: Nvrtc) -> Self {
+        let cache = CacheOptions::default();
+        let nvrtc = with_headers(nvrtc, cache.folder.as_deref());
         let include_dirs = nvrtc.include_dirs().to_vec();
         let linker = nvrtc.candidate().nvjitlink.clone().and_then(|path| match Linker::load(&path) {
             Ok(linker) => Some(linker),
@@ -97,7 +102,7 @@ impl Compiler {
                 None
             }
         });
-        let compiler = Self::with_engine(Arc::new(nvrtc), include_dirs).with_cache(CacheOptions::default());
+        let compiler = Self::with_engine(Arc::new(nvrtc), include_dirs).with_cache(cache);
         Self { linker, ..compiler }
     }
 
@@ -421,6 +426,23 @@ impl KernelCompiler for Compiler {
         tracing::warn!(digest = %image.digest, target = %image.target, why, "image rejected by a driver");
         self.rejects.add(image.digest, &image.target, why);
         self.memory.forget(image.digest);
+    }
+}
+
+/// NVRTC with its bundled headers, if it has no others and there is a place for them.
+fn with_headers(nvrtc: Nvrtc, folder: Option<&Path>) -> Nvrtc {
+    let Some(folder) = folder.filter(|_| nvrtc.include_dirs().is_empty() && nvrtc.has_bundled_headers())
+    else {
+        return nvrtc;
+    };
+    // One folder a build, so that versions never overwrite each other's headers.
+    let name = record::locate(nvrtc.identity().build.as_bytes()).to_string();
+    match nvrtc.clone().with_bundled_headers(&folder.join("headers").join(name)) {
+        Ok(complete) => complete,
+        Err(error) => {
+            tracing::warn!(%error, "no CUDA headers: the bundled ones cannot be unpacked");
+            nvrtc
+        }
     }
 }
 

@@ -187,6 +187,32 @@ fn bundled_headers_replace_a_missing_toolkit() {
     assert!(Nvrtc::load(&candidate("12.9.86")).unwrap().with_bundled_headers(folder.path()).is_err());
 }
 
+/// Set for the process that has a cache folder of its own.
+const ALONE: &str = "CUFORGE_TEST_BUNDLED";
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn without_a_header_folder_the_bundled_headers_are_unpacked_into_the_cache_folder() {
+    if std::env::var_os(ALONE).is_none() {
+        let folder = Folder::new("bundled-default");
+        let name = "without_a_header_folder_the_bundled_headers_are_unpacked_into_the_cache_folder";
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--include-ignored"])
+            .env(ALONE, "1")
+            .env("CUFORGE_CACHE", folder.path())
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        assert!(!folder.files("cuda_fp16.h").is_empty());
+        return;
+    }
+    let mut bare = candidate("13.5.37");
+    bare.includes.clear();
+    let compiler = Compiler::with_nvrtc(Nvrtc::load(&bare).unwrap());
+    let source = "#include <cuda_fp16.h>\nextern \"C\" __global__ void k(__half *x) { *x = 1.0f; }";
+    compiler.image(&CompileRequest::cuda_c("k.cu", source, target(80))).unwrap();
+}
+
 #[cfg(unix)]
 #[test]
 #[ignore = "needs NVRTC"]
