@@ -161,10 +161,16 @@ fn parameter_bytes_above(text: &str, limit: u64) -> bool {
         if line.contains(".entry") || line.contains(".func") {
             bytes = 0;
         }
-        for parameter in line.split(".param").skip(1) {
+        // A declaration, not the state space of a load: `.param .b8 p[64]` against `ld.param.b32`.
+        let declarations = line.match_indices(".param").filter(|(at, _)| {
+            !line[..*at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '.')
+        });
+        for (at, word) in declarations {
+            let parameter = &line[at + word.len()..];
             let elements = parameter.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            let elements = elements.map_or(1, |(count, _)| count.trim().parse().unwrap_or(u64::MAX));
-            bytes = bytes.saturating_add(elements.saturating_mul(if elements == 1 { 16 } else { 1 }));
+            let elements: u64 = elements.map_or(1, |(count, _)| count.trim().parse().unwrap_or(u64::MAX));
+            let size = if parameter.contains(".b8") { 1 } else { 16 };
+            bytes = bytes.saturating_add(elements.saturating_mul(size));
         }
         if bytes > limit {
             return true;
@@ -225,5 +231,9 @@ mod tests {
     fn large_parameter_blocks_need_8_1() {
         let text = ".version 9.0\n.target sm_75\n.entry k(.param .align 8 .b8 p[4400]) { ret; }";
         assert_eq!(floor(&PtxHeader::parse(text).unwrap(), text), Ok(PtxVersion::new(8, 1)));
+        assert_eq!(
+            floor_of("sm_75", "ld.param.u64 %rd1, [k_param_0];\nld.param.u32 %r1, [k_param_0+4];"),
+            Ok("6.3".into())
+        );
     }
 }
