@@ -18,7 +18,8 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["m", "n", "k"],
     real: &[256, 192, 320],
     mutated: &[65, 61, 37],
-    small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[7, 130, 31]],
+    // Between them the edges fall into every row and column of the default schedule's micro tile, and every part of its depth.
+    small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[23, 130, 26], &[55, 40, 31]],
     parameters,
     schedules,
     case,

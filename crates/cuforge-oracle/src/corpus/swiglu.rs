@@ -18,7 +18,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["rows", "inner", "columns"],
     real: &[16, 509, 768],
     mutated: &[5, 19, 211],
-    small: &[&[5, 19, 211], &[9, 130, 31], &[3, 64, 64], &[1, 1, 1], &[17, 33, 97]],
+    small: &[&[5, 19, 211], &[10, 130, 31], &[3, 64, 64], &[1, 1, 1], &[17, 33, 97]],
     parameters,
     schedules,
     case,
