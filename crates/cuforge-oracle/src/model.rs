@@ -141,6 +141,9 @@ pub struct StatedLimit {
 
 /// What is known about the arithmetic that ran: everything an error bound depends on.
 ///
+/// The limits are those of NVIDIA's documents, which call theirs the outcome of extensive tests and no guarantee. All of
+/// them held over all inputs on an H200; `sweeps/function_limits.cu` of this crate repeats that on any GPU.
+///
 /// Whether multiplications and additions were fused is no part of it: a bound for `a * b + c` always allows two
 /// roundings, which covers one, and `mul_add` stands for an explicit `fma`, which is always one.
 ///
