@@ -1,0 +1,135 @@
+//! Hazards in shared memory.
+
+use crate::harness::{Bench, LINES_BEFORE_BODY, fault, load, module, run};
+use cuforge_sim::{AccessKind, Checks, Fault};
+
+const PUT: &str = ".shared .align 4 .b8 s[1024];\nmov.u32 %r6, s;\nshl.b32 %r7, %r2, 2;\nadd.u32 %r7, %r6, %r7;\n\
+                   st.shared.u32 [%r7], %r2;\n";
+
+/// Reads the word of the thread `distance` further, cyclically.
+fn neighbour(distance: u32) -> String {
+    format!(
+        "add.u32 %r8, %r2, {distance};\nrem.u32 %r8, %r8, %r5;\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r6, %r8;\n\
+         ld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd3], %r9;"
+    )
+}
+
+#[test]
+fn a_missing_barrier_is_found_and_both_parties_are_named() {
+    let found = fault("", &format!("{PUT}{}", neighbour(33)), 1, 128);
+    let Fault::SharedHazard { place, access, address, other } = found else { panic!("{found}") };
+    let (write, read) =
+        ((AccessKind::Write, LINES_BEFORE_BODY + 5), (AccessKind::Read, LINES_BEFORE_BODY + 10));
+    let (later, earlier) = ((access, place.line), (other.access, other.line));
+    // Which comes first is up to the order of the warps.
+    assert!([(write, read), (read, write)].contains(&(later, earlier)), "{later:?} {earlier:?}");
+    let other = other.thread.unwrap()[0];
+    let (writer, reader) = if later == write { (place.thread[0], other) } else { (other, place.thread[0]) };
+    assert_eq!((address, (reader + 33) % 128), (u64::from(writer) * 4, writer));
+}
+
+#[test]
+fn a_barrier_orders_the_block() {
+    let body = format!("{PUT}bar.sync 0;\n{}", neighbour(33));
+    assert_eq!(run("", &body, 3, 128).unwrap()[..3], [33, 34, 35]);
+}
+
+#[test]
+fn a_missing_barrier_before_the_next_write_is_found() {
+    let loop_body = |barrier: &str| {
+        format!(
+            "mov.u32 %r10, 0;\nAGAIN:\n{}bar.sync 0;\n{}\n{barrier}\nadd.u32 %r10, %r10, 1;\n\
+             setp.lt.u32 %p1, %r10, 3;\n@%p1 bra AGAIN;",
+            PUT.replace(".shared .align 4 .b8 s[1024];\n", ""),
+            neighbour(40)
+        )
+    };
+    let declarations = ".shared .align 4 .b8 s[1024];";
+    let found = fault(declarations, &loop_body(""), 1, 128);
+    let Fault::SharedHazard { access: AccessKind::Write, other, .. } = found else { panic!("{found}") };
+    assert_eq!(other.access, AccessKind::Read);
+    assert!(run(declarations, &loop_body("bar.sync 0;"), 1, 128).is_ok());
+}
+
+#[test]
+fn a_warp_barrier_orders_only_the_warp() {
+    let inside = "xor.b32 %r8, %r2, 1;\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r6, %r8;\nld.shared.u32 %r9, [%r8];\n\
+                  st.global.u32 [%rd3], %r9;";
+    assert!(run("", &format!("{PUT}bar.warp.sync -1;\n{inside}"), 1, 128).is_ok());
+    let found = fault("", &format!("{PUT}{inside}"), 1, 32);
+    assert!(matches!(found, Fault::SharedHazard { .. }), "{found}");
+    let found = fault("", &format!("{PUT}bar.warp.sync -1;\n{}", neighbour(32)), 1, 128);
+    assert!(matches!(found, Fault::SharedHazard { .. }), "{found}");
+}
+
+#[test]
+fn two_writers_of_one_byte_are_a_hazard_even_in_one_instruction() {
+    let body = ".shared .align 4 .b8 s[4];\nst.shared.u32 [s], %r2;";
+    let Fault::SharedHazard { place, other, .. } = fault("", body, 1, 2) else { panic!("not found") };
+    assert_eq!((place.thread, other.thread), ([1, 0, 0], Some([0, 0, 0])));
+    assert!(run("", body, 1, 1).is_ok());
+}
+
+#[test]
+fn equal_values_may_be_allowed() {
+    let kernel = load(&module("", ".shared .align 4 .b8 s[4];\nst.shared.u32 [s], %r1;"));
+    let mut bench = Bench::new(64);
+    assert!(bench.launch(&kernel, 1, 64).is_err());
+    bench.options.checks = Checks { same_value_writes: true, ..Checks::default() };
+    assert!(bench.launch(&kernel, 1, 64).is_ok());
+    let different = load(&module("", ".shared .align 4 .b8 s[4];\nst.shared.u32 [s], %r2;"));
+    assert!(bench.launch(&different, 1, 64).is_err());
+}
+
+#[test]
+fn atomics_do_not_race_with_each_other_but_with_plain_reads() {
+    let add = ".shared .align 4 .b8 s[4];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 st.shared.u32 [s], 0;\nbar.sync 0;\n\
+               atom.shared.add.u32 %r6, [s], 1;\n";
+    let read = "ld.shared.u32 %r7, [s];\nst.global.u32 [%rd3], %r7;";
+    assert_eq!(run("", &format!("{add}bar.sync 0;\n{read}"), 1, 96).unwrap(), [96; 96]);
+    let found = fault("", &format!("{add}{read}"), 1, 96);
+    let Fault::SharedHazard { access: AccessKind::Read, other, .. } = found else { panic!("{found}") };
+    assert_eq!(other.access, AccessKind::Atomic);
+}
+
+#[test]
+fn neighbouring_bytes_do_not_race() {
+    let body = ".shared .align 4 .b8 s[64];\nmov.u32 %r6, s;\nadd.u32 %r7, %r6, %r2;\nst.shared.u8 [%r7], %r2;\n\
+                bar.sync 0;\nld.shared.u32 %r8, [s];\nst.global.u32 [%rd3], %r8;";
+    assert_eq!(run("", body, 1, 64).unwrap()[0], 0x0302_0100);
+    let racing = body.replace("bar.sync 0;\n", "");
+    assert!(matches!(fault("", &racing, 1, 64), Fault::SharedHazard { .. }));
+}
+
+#[test]
+fn warps_that_meet_at_a_named_barrier_are_ordered_and_others_are_not() {
+    // Warps 0 and 1 meet at barrier 1; warp 1 reads what warp 0 wrote.
+    let body = |source: u32| {
+        format!(
+            "{PUT}setp.ge.u32 %p1, %r2, 64;\n@%p1 bra END;\nbar.sync 1, 64;\nsetp.lt.u32 %p2, %r2, 32;\n\
+             @%p2 bra END;\nxor.b32 %r8, %r2, {source};\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r6, %r8;\n\
+             ld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd3], %r9;\nEND:"
+        )
+    };
+    assert!(run("", &body(32), 1, 128).is_ok());
+    // Warp 2 never came to the barrier.
+    assert!(matches!(fault("", &body(96), 1, 128), Fault::SharedHazard { .. }));
+}
+
+#[test]
+fn hazards_can_be_switched_off() {
+    let kernel = load(&module("", &format!("{PUT}{}", neighbour(33))));
+    let mut bench = Bench::new(128);
+    bench.options.checks = Checks { shared_hazards: false, ..Checks::default() };
+    assert!(bench.launch(&kernel, 1, 128).is_ok());
+}
+
+#[test]
+fn shared_memory_starts_poisoned_in_every_block() {
+    let body = ".shared .align 4 .b8 s[4];\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra END;\nld.shared.u32 %r6, [s];\n\
+                st.shared.u32 [s], 5;\nst.global.u32 [%rd3], %r6;\nEND:";
+    let result = run("", body, 4, 32).unwrap();
+    for block in 0..4 {
+        assert!(f32::from_bits(result[block * 32]).is_nan(), "block {block}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Kernels on the simulated device: what they compute, and what its detectors find.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod atomics;
+mod barriers;
+mod bounds;
+mod calls;
+mod conflicts;
+mod determinism;
+mod flow;
+mod harness;
+mod hazards;
+mod launches;
+mod nvrtc;
+mod spaces;
