@@ -251,6 +251,12 @@ pub enum LaunchError {
         /// Bytes that were to be staged.
         bytes: u64,
     },
+    /// Every prefetched buffer is filled or being read.
+    #[error("all {depth} prefetch buffers are in use: take or drop one first")]
+    PrefetchFull {
+        /// How many there are.
+        depth: usize,
+    },
     /// More streams on one device than its slabs tell apart.
     #[error("at most {most} streams on a device")]
     TooManyStreams {

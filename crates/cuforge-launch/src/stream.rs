@@ -6,6 +6,7 @@ use crate::error::LaunchError;
 use crate::events::Event;
 use crate::ffi::{RawStream, code};
 use crate::gate::LOST;
+use crate::landing::ReadbackPool;
 use crate::staging::Staging;
 use cuforge_core::{QueueId, Stamp};
 use std::any::Any;
@@ -39,6 +40,7 @@ pub struct Stream {
     unsealed: u32,
     pub(crate) staging: Option<Staging>,
     pub(crate) bulk: Option<Bulk>,
+    readbacks: Option<Arc<ReadbackPool>>,
     /// Scratch for packed arguments of unbound launches.
     pub(crate) packed: Vec<u8>,
     not_sync: PhantomData<Cell<()>>,
@@ -110,6 +112,7 @@ impl Stream {
             unsealed: 0,
             staging: None,
             bulk: None,
+            readbacks: None,
             packed,
             not_sync: PhantomData,
         })
@@ -188,6 +191,15 @@ impl Stream {
     /// How often a write has waited because its staging memory was in use.
     pub fn staging_waits(&self) -> u64 {
         self.staging.as_ref().map_or(0, Staging::waits)
+    }
+
+    /// The pool that readback tickets land in, made by the first.
+    pub(crate) fn readbacks(&mut self) -> Result<Arc<ReadbackPool>, LaunchError> {
+        let pool = match self.readbacks.take() {
+            Some(pool) => pool,
+            None => Arc::new(ReadbackPool::new(self.device().gate())?),
+        };
+        Ok(self.readbacks.insert(pool).clone())
     }
 
     pub(crate) fn line(&self) -> &Arc<Line> {

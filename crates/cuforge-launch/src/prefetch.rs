@@ -1,0 +1,231 @@
+//! Prefetch: a second stream uploads while the first computes, guarded in both directions.
+
+use crate::error::LaunchError;
+use crate::events::Event;
+use crate::pinned::PinnedBuffer;
+use crate::slab::Slab;
+use crate::stream::{Line, Stream};
+use crate::upload::Unsent;
+use cuforge_core::{BufferView, Lease, Request};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// States of a buffer: nobody reads it and nothing guards it; filled or filling; leased to compute; given back, its
+/// readers behind the event; given back by a drop that could not record the event, so never filled again.
+const IDLE: u8 = 0;
+const FILLED: u8 = 1;
+const LEASED: u8 = 2;
+const READ: u8 = 3;
+const LOST: u8 = 4;
+
+/// Device buffers in turn, filled on a stream of their own while compute reads others.
+///
+/// A copy into a buffer waits on the device for the compute that still reads it; compute waits for the copy. The host
+/// waits for neither. Both guards hang on the [`Prefetched`] lease, so they cannot be forgotten: a buffer is filled
+/// again only after its lease was dropped, and behind what the lease's stream had been given by then.
+pub struct Prefetcher {
+    slab: Slab,
+    copies: Stream,
+    slots: Vec<Slot>,
+    /// Filled slots, oldest first.
+    filled: VecDeque<usize>,
+    next: usize,
+    pushed: bool,
+}
+
+struct Slot {
+    view: BufferView,
+    /// Keeps the grant as long as the prefetcher.
+    _pin: Lease,
+    guard: Arc<Guard>,
+    copied: Event,
+    source: Option<PinnedBuffer>,
+    /// The copy stream's epoch that reads `source`.
+    epoch: u64,
+    bytes: usize,
+}
+
+/// What a lease and its slot share.
+struct Guard {
+    state: AtomicU8,
+    read: Event,
+}
+
+/// A filled buffer, leased to the compute of one stream. Dropping it lets the buffer be filled again, behind everything
+/// that the stream was given until then.
+#[must_use = "dropping it gives the buffer back"]
+pub struct Prefetched {
+    view: BufferView,
+    guard: Arc<Guard>,
+    line: Arc<Line>,
+}
+
+impl Prefetcher {
+    /// `depth` buffers (at least 1; 2 hide a copy behind compute) as `request` says, and a stream for the copies.
+    /// Pinned memory is made by the first use of each buffer.
+    ///
+    /// # Errors
+    /// [`LaunchError::Refused`], [`LaunchError::TooManyStreams`], [`LaunchError::Driver`].
+    pub fn new(slab: &Slab, request: &Request, depth: usize) -> Result<Self, LaunchError> {
+        let copies = Stream::new(slab.device())?;
+        let mut slots = Vec::with_capacity(depth.max(1));
+        for _ in 0..depth.max(1) {
+            let view = slab.acquire(request)?;
+            let events = slab.device().events();
+            let guard = Guard { state: AtomicU8::new(IDLE), read: events.take(false)? };
+            slots.push(Slot {
+                view,
+                _pin: slab.pins().pin(&view)?,
+                guard: Arc::new(guard),
+                copied: events.take(false)?,
+                source: None,
+                epoch: 0,
+                bytes: 0,
+            });
+        }
+        let filled = VecDeque::with_capacity(slots.len());
+        Ok(Self { slab: slab.clone(), copies, slots, filled, next: 0, pushed: false })
+    }
+
+    /// How many buffers there are.
+    pub fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Fills the next buffer with `bytes` that `write` puts into pinned memory. Waits on the host only for the copy
+    /// that read that memory last, `depth` pushes ago. No allocation once every buffer was used.
+    ///
+    /// # Errors
+    /// [`LaunchError::PrefetchFull`] while that buffer is filled or leased (`write` is not called then),
+    /// [`LaunchError::TooLong`], [`LaunchError::DeviceLost`].
+    pub fn push(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), LaunchError> {
+        let number = self.vacant()?;
+        let slot = &mut self.slots[number];
+        let room = slot.view.len();
+        if bytes as u64 > room {
+            return Err(LaunchError::TooLong { bytes: bytes as u64, view_bytes: room });
+        }
+        self.copies.wait_epoch(slot.epoch)?;
+        let mut source = match slot.source.take() {
+            Some(source) if source.len() >= bytes => source,
+            _ => self.slab.device().pinned(room as usize)?,
+        };
+        write(&mut source.as_mut_slice()[..bytes]);
+        self.start(number, source, bytes).map_err(|unsent| unsent.error)
+    }
+
+    /// Fills the next buffer from pinned memory, whose first `bytes` are sent; the host does not wait. The memory that
+    /// filled this buffer last comes back, its copy done.
+    ///
+    /// # Errors
+    /// [`Unsent`] with the source, and what [`push`](Self::push) answers.
+    pub fn push_pinned(
+        &mut self,
+        source: PinnedBuffer,
+        bytes: usize,
+    ) -> Result<Option<PinnedBuffer>, Box<Unsent>> {
+        let number = match self.vacant() {
+            Ok(number) => number,
+            Err(error) => return Err(Box::new(Unsent { error, source })),
+        };
+        let slot = &mut self.slots[number];
+        if let Err(error) = self.copies.wait_epoch(slot.epoch) {
+            return Err(Box::new(Unsent { error, source }));
+        }
+        let before = slot.source.take();
+        self.start(number, source, bytes).map(|()| before)
+    }
+
+    /// The oldest filled buffer, leased to `on`, which waits on the device for its copy; `None` if none is filled.
+    ///
+    /// # Errors
+    /// [`LaunchError::OtherDevice`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn take(&mut self, on: &mut Stream) -> Result<Option<Prefetched>, LaunchError> {
+        on.same_device(self.slab.device())?;
+        let Some(&number) = self.filled.front() else { return Ok(None) };
+        let slot = &self.slots[number];
+        on.hold_for(&slot.copied)?;
+        self.filled.pop_front();
+        slot.guard.state.store(LEASED, Ordering::Relaxed);
+        let view = slot.view.slice(0, slot.bytes as u64)?;
+        Ok(Some(Prefetched { view, guard: slot.guard.clone(), line: on.line().clone() }))
+    }
+
+    /// Makes `stream` wait for every copy so far; does nothing where there was none.
+    ///
+    /// # Errors
+    /// [`LaunchError::OtherDevice`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn join(&mut self, stream: &mut Stream) -> Result<(), LaunchError> {
+        if self.pushed { stream.wait_for(&mut self.copies) } else { Ok(()) }
+    }
+
+    /// The next buffer in turn, if it may be filled.
+    fn vacant(&self) -> Result<usize, LaunchError> {
+        self.slab.device().gate().alive()?;
+        match self.slots[self.next].guard.state.load(Ordering::Acquire) {
+            IDLE | READ => Ok(self.next),
+            _ => Err(LaunchError::PrefetchFull { depth: self.depth() }),
+        }
+    }
+
+    fn start(&mut self, number: usize, source: PinnedBuffer, bytes: usize) -> Result<(), Box<Unsent>> {
+        match self.copy(number, &source, bytes) {
+            Ok(epoch) => {
+                let slot = &mut self.slots[number];
+                (slot.source, slot.epoch, slot.bytes) = (Some(source), epoch, bytes);
+                slot.guard.state.store(FILLED, Ordering::Relaxed);
+                self.filled.push_back(number);
+                self.next = (number + 1) % self.slots.len();
+                self.pushed = true;
+                Ok(())
+            }
+            Err(error) => Err(Box::new(Unsent { error, source })),
+        }
+    }
+
+    fn copy(&mut self, number: usize, source: &PinnedBuffer, bytes: usize) -> Result<u64, LaunchError> {
+        let slot = &self.slots[number];
+        if slot.guard.state.load(Ordering::Acquire) == READ {
+            self.copies.hold_for(&slot.guard.read)?;
+        }
+        let epoch = self.slab.send(&mut self.copies, &slot.view, source, bytes)?;
+        // SAFETY: the copy stream is alive and of the pool's context.
+        unsafe { slot.copied.record(self.copies.line().raw()) }?;
+        Ok(epoch)
+    }
+}
+
+impl Prefetched {
+    /// The filled bytes; bind it to launch kernels on the stream that it was leased to.
+    pub fn view(&self) -> BufferView {
+        self.view
+    }
+}
+
+impl Drop for Prefetched {
+    fn drop(&mut self) {
+        // SAFETY: the line keeps its stream alive; it is of the pool's context.
+        let recorded = unsafe { self.guard.read.record(self.line.raw()) };
+        if let Err(error) = &recorded {
+            tracing::warn!(%error, "a prefetch buffer cannot be guarded and is not filled again");
+        }
+        self.guard.state.store(if recorded.is_ok() { READ } else { LOST }, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Prefetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefetcher")
+            .field("depth", &self.depth())
+            .field("filled", &self.filled.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Prefetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefetched").field("view", &self.view).finish_non_exhaustive()
+    }
+}
