@@ -18,7 +18,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["m", "n", "k"],
     real: &[256, 192, 320],
     mutated: &[65, 61, 37],
-    // Between them the edges fall into every row and column of the default schedule's micro tile, and every part of its depth.
+    // Between them the edges fall into every part of the default schedule's tile, in all three directions.
     small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[23, 130, 26], &[55, 40, 31]],
     parameters,
     schedules,
