@@ -7,7 +7,7 @@ use cuforge_core::{KernelCompiler, KernelSpec};
 use cuforge_oracle::corpus::{self, CorpusKernel, Form, Shape};
 use cuforge_oracle::{Case, SimContext, Verdict, verify};
 use cuforge_tests::defects::{self, CLASSES, Defect};
-use cuforge_tests::toolchain::OLDER;
+use cuforge_tests::toolchain::{NEWER, OLDER, at_full_length};
 
 /// The case that shows a defect: the kernel's own case, with the defective text in the kernel's place.
 fn case_of(defect: &Defect) -> Result<Case, String> {
@@ -64,29 +64,26 @@ fn a_defect_is_its_kernel_but_for_a_few_lines() {
 #[test]
 #[ignore = "needs NVRTC"]
 fn every_defect_is_caught_and_the_kernel_that_it_was_made_of_passes_the_same_case() {
-    let compiler: Arc<dyn KernelCompiler> = Arc::new(OLDER.compiler().unwrap());
-    let mut context = SimContext::builder().compiler(compiler).build().unwrap();
+    let toolchains = if at_full_length() { &[OLDER, NEWER][..] } else { &[OLDER] };
     let mut missed = Vec::new();
-    for defect in defects::all().unwrap() {
-        // An error would be a text that does not compile, or a case that does not fit: no catch.
-        let report = verify(&case_of(&defect).unwrap(), &mut context).unwrap();
-        println!("{}: {}", defect.name, report.verdict);
-        if !matches!(report.verdict, Verdict::Failed | Verdict::Fault(_)) {
-            missed.push(format!("{}: {}", defect.name, report.verdict));
-        }
+    for toolchain in toolchains {
+        let compiler: Arc<dyn KernelCompiler> = Arc::new(toolchain.compiler().unwrap());
+        let mut context = SimContext::builder().compiler(compiler).build().unwrap();
+        for defect in defects::all().unwrap() {
+            // An error would be a text that does not compile, or a case that does not fit: no catch.
+            let report = verify(&case_of(&defect).unwrap(), &mut context).unwrap();
+            println!("{}: {}", defect.name, report.verdict);
+            if !matches!(report.verdict, Verdict::Failed | Verdict::Fault(_)) {
+                missed.push(format!("{} by {toolchain}: {}", defect.name, report.verdict));
+            }
 
-        let kernel = corpus_kernel(&defect).unwrap();
-        let schedule = &kernel.schedules(Form::CudaC)[defect.schedule];
-        let case = kernel.case(Form::CudaC, &defect.shape.parse().unwrap(), schedule).unwrap();
-        let report = verify(&case, &mut context).unwrap();
-        assert_eq!(
-            report.verdict,
-            Verdict::Passed,
-            "{} at {}: {:?}",
-            kernel.name(),
-            defect.shape,
-            report.notes
-        );
+            let kernel = corpus_kernel(&defect).unwrap();
+            let schedule = &kernel.schedules(Form::CudaC)[defect.schedule];
+            let case = kernel.case(Form::CudaC, &defect.shape.parse().unwrap(), schedule).unwrap();
+            let report = verify(&case, &mut context).unwrap();
+            let (name, shape) = (kernel.name(), &defect.shape);
+            assert_eq!(report.verdict, Verdict::Passed, "{name} at {shape}: {:?}", report.notes);
+        }
     }
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
