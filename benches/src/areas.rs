@@ -14,4 +14,9 @@ pub const AREAS: &[Area] = &[
         about: "launches and copies on a GPU beside raw driver calls and cudarc (needs a GPU)",
         run: crate::launch::run,
     },
+    Area {
+        name: "slab",
+        about: "the allocators: ring, general, tail, utilisation, frames, beside published ones",
+        run: crate::slab::run,
+    },
 ];

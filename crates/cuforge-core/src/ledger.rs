@@ -150,6 +150,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The allocator's [`Refusal`], or [`Refusal::OutOfSlots`]; state is unchanged.
+    #[inline]
     pub fn acquire(&mut self, request: &Request) -> Result<BufferView, Refusal> {
         let Some(&slot) = self.free_slots.last() else {
             return Err(Refusal::OutOfSlots { capacity: self.limits.grants });
@@ -171,6 +172,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::View`], [`LedgerError::Pinned`], [`LedgerError::Slice`]; state is unchanged.
+    #[inline]
     pub fn release(&mut self, view: BufferView) -> Result<(), LedgerError> {
         self.release_after(view, &[])
     }
@@ -179,18 +181,37 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`release`](Self::release), and [`LedgerError::UnknownQueue`].
+    #[inline]
     pub fn release_after(&mut self, view: BufferView, after: &[Stamp]) -> Result<(), LedgerError> {
-        let mut epochs = self.merged(after)?;
+        if !after.is_empty() {
+            self.merged(after)?;
+        }
+        let slot = view.slot();
         self.table.check(&view)?;
-        let record = self.records[view.slot() as usize];
-        if view.len() != record.len {
-            return Err(LedgerError::Slice { len: view.len(), grant_len: record.len });
+        let record = &mut self.records[slot as usize];
+        let (handle, grant_len) = (record.handle, record.len);
+        if view.len() != grant_len {
+            return Err(LedgerError::Slice { len: view.len(), grant_len });
         }
         self.table.close(&view)?;
-        self.table.merge_last_use(view.slot(), &mut epochs);
+        if after.is_empty() && !self.table.was_used(slot) {
+            // Nothing to wait for and no row of uses to forget: what most transients come to.
+            record.sequence = u64::MAX;
+            if self.table.reusable(slot) {
+                self.free_slots.push(slot);
+            }
+            return Ok(self.allocator.release(handle, &[])?);
+        }
+        self.release_used(slot, handle, after)
+    }
+
+    #[inline(never)]
+    fn release_used(&mut self, slot: u32, handle: Handle, after: &[Stamp]) -> Result<(), LedgerError> {
+        let mut epochs = self.merged(after)?;
+        self.table.merge_last_use(slot, &mut epochs);
         let (stamps, count) = stamps_of(&epochs);
-        self.vacate(view.slot());
-        Ok(self.allocator.release(record.handle, &stamps[..count])?)
+        self.vacate(slot);
+        Ok(self.allocator.release(handle, &stamps[..count])?)
     }
 
     /// Frees what has completed; bytes that became free.

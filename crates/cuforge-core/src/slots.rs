@@ -43,6 +43,7 @@ impl SlotTable {
     }
 
     /// Makes a free slot live; its generation.
+    #[inline]
     pub(crate) fn open(&self, slot: u32) -> u32 {
         let word_now = self.words[slot as usize].load(Ordering::Relaxed);
         let generation = generation_of(word_now);
@@ -51,10 +52,12 @@ impl SlotTable {
     }
 
     /// Whether the view's grant is live.
+    #[inline]
     pub(crate) fn check(&self, view: &BufferView) -> Result<(), ViewError> {
         self.live_word(view, Ordering::Acquire).map(|_| ())
     }
 
+    #[inline]
     fn live_word(&self, view: &BufferView, order: Ordering) -> Result<u64, ViewError> {
         if view.slab() != self.slab {
             return Err(ViewError::Foreign { view: view.slab(), slab: self.slab });
@@ -101,6 +104,7 @@ impl SlotTable {
     }
 
     /// Takes a live, unpinned slot out of use for good under its generation.
+    #[inline]
     pub(crate) fn close(&self, view: &BufferView) -> Result<(), LedgerError> {
         let mut now = self.live_word(view, Ordering::Relaxed)?;
         loop {
@@ -117,6 +121,7 @@ impl SlotTable {
         }
     }
 
+    #[inline]
     fn try_close(&self, slot: u32, now: u64) -> Result<(), u64> {
         let next = word(generation_of(now).wrapping_add(1), 0);
         // Acquire pairs with `unpin`: the last uses are complete once no pin is left.
@@ -148,8 +153,16 @@ impl SlotTable {
     }
 
     /// Whether the slot may be opened again: its generations are not used up.
+    #[inline]
     pub(crate) fn reusable(&self, slot: u32) -> bool {
         generation_of(self.words[slot as usize].load(Ordering::Relaxed)) != 0
+    }
+
+    /// Whether any use of the slot was recorded.
+    #[inline]
+    pub(crate) fn was_used(&self, slot: u32) -> bool {
+        let row = slot as usize * self.queues;
+        self.last_use[row..row + self.queues].iter().any(|epoch| epoch.load(Ordering::Relaxed) != 0)
     }
 
     /// Merges the slot's last uses into `stamps` (index = queue).

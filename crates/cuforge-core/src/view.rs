@@ -56,6 +56,7 @@ pub struct BufferView {
 }
 
 impl BufferView {
+    #[inline]
     pub(crate) fn mint(
         slab: SlabId,
         slot: u32,

@@ -12,33 +12,59 @@ pub(crate) enum State {
     Pending,
 }
 
-/// A run of bytes. 32 bytes, two to a cache line.
+/// A run of granules, and whoever holds it: 32 bytes, two to a cache line, and nothing elsewhere to look up.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Block {
-    pub(crate) offset: u64,
-    /// Length in bytes; the state in the upper two bits (capacities stay below 2^60).
-    len_and_state: u64,
+    /// Offset in the upper 44 bits; upper 20 bits of the generation.
+    place: u64,
+    /// Length in the upper 44 bits; lower 16 bits of the generation, lifetime, state.
+    size: u64,
     /// Neighbours by place.
     pub(crate) before: u32,
     pub(crate) after: u32,
-    /// Neighbours in the list that the state puts the block in: a size class, or a queue's pending list.
+    /// Neighbours in the list that the state puts the block in: a size class, or a queue's pending list. In a live
+    /// block, which is in no list, the halves of its serial number.
     pub(crate) list_before: u32,
     pub(crate) list_after: u32,
 }
 
-const STATE_SHIFT: u32 = 62;
-const LEN: u64 = (1 << STATE_SHIFT) - 1;
+/// Offsets and lengths stay below 2^44 granules.
+pub(crate) const UNIT_BITS: u32 = 44;
+/// How often a node can hold a grant: 2^36 times. Its number is the upper part of the handle.
+pub(crate) const MAX_GENERATION: u64 = (1 << 36) - 1;
+const LOW_BITS: u32 = 64 - UNIT_BITS;
+const LOW: u64 = (1 << LOW_BITS) - 1;
+const STATE: u64 = 3;
+const LIFETIME_SHIFT: u32 = 2;
+const GENERATION_SHIFT: u32 = 4;
+const GENERATION_LOW_BITS: u32 = LOW_BITS - GENERATION_SHIFT;
 
 impl Block {
+    const EMPTY: Self =
+        Self { place: 0, size: 0, before: NONE, after: NONE, list_before: NONE, list_after: NONE };
+
+    /// In granules.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.place >> LOW_BITS
+    }
+
+    /// In granules.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
-        self.len_and_state & LEN
+        self.size >> LOW_BITS
+    }
+
+    /// Where the block ends, in granules.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.offset() + self.len()
     }
 
     #[inline]
     pub(crate) fn state(&self) -> State {
-        match self.len_and_state >> STATE_SHIFT {
+        match self.size & STATE {
             0 => State::Free,
             1 => State::Live,
             _ => State::Pending,
@@ -47,37 +73,66 @@ impl Block {
 
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
-        self.len_and_state >> STATE_SHIFT == 0
+        self.size & STATE == 0
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, len: u64, state: State) {
-        self.len_and_state = len | (state as u64) << STATE_SHIFT;
+    pub(crate) fn is_live(&self) -> bool {
+        self.size & STATE == State::Live as u64
     }
-}
 
-/// What only grants need: kept apart, so that searching and merging touch less memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tag {
-    /// Number of the acquisition while live, of the release while pending.
-    pub(crate) serial: u64,
-    /// How often the node has held a grant: the handle's upper half.
-    pub(crate) generation: u32,
-    pub(crate) lifetime: Lifetime,
-    /// The queue whose list a pending block is in.
-    pub(crate) queue: u8,
+    #[inline]
+    pub(crate) fn set_state(&mut self, state: State) {
+        self.size = self.size & !STATE | state as u64;
+    }
+
+    /// Another place and length, free.
+    #[inline]
+    pub(crate) fn set_free(&mut self, offset: u64, len: u64) {
+        self.place = self.place & LOW | offset << LOW_BITS;
+        self.size = (self.size & LOW & !STATE) | len << LOW_BITS;
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        (self.place & LOW) << GENERATION_LOW_BITS | (self.size & LOW) >> GENERATION_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        match self.size >> LIFETIME_SHIFT & 3 {
+            0 => Lifetime::Resident,
+            1 => Lifetime::General,
+            _ => Lifetime::Transient,
+        }
+    }
+
+    /// Makes the block a grant.
+    #[inline]
+    pub(crate) fn set_live(&mut self, generation: u64, lifetime: Lifetime, serial: u64) {
+        let low =
+            (generation << GENERATION_SHIFT & LOW) | (lifetime as u64) << LIFETIME_SHIFT | State::Live as u64;
+        self.place = self.place & !LOW | generation >> GENERATION_LOW_BITS;
+        self.size = self.size & !LOW | low;
+        (self.list_before, self.list_after) = (serial as u32, (serial >> 32) as u32);
+    }
+
+    /// The serial number of a live block.
+    #[inline]
+    pub(crate) fn serial(&self) -> u64 {
+        u64::from(self.list_after) << 32 | u64::from(self.list_before)
+    }
 }
 
 /// Bounds the search for a block: so many list entries are looked at, however many there are.
 pub(crate) const PROBES: u32 = 4;
 
-/// The nodes: a chain of blocks by place that covers the whole capacity, and a list of free ones a size class.
+/// The nodes: a chain of blocks by place that covers the whole capacity, and a list of free ones a size class. All
+/// sizes here are in granules.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     nodes: Box<[Block]>,
-    tags: Box<[Tag]>,
     bins: Bins,
-    unit_shift: u32,
     pub(crate) first: u32,
     pub(crate) last: u32,
     /// Unused nodes, chained by `after`.
@@ -88,22 +143,11 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// One free block of `len` bytes from `origin` on.
-    pub(crate) fn new(nodes: u32, origin: u64, len: u64, unit_shift: u32) -> Self {
-        let empty = Block {
-            offset: 0,
-            len_and_state: 0,
-            before: NONE,
-            after: NONE,
-            list_before: NONE,
-            list_after: NONE,
-        };
-        let tag = Tag { serial: 0, generation: 0, lifetime: Lifetime::General, queue: 0 };
+    /// One free block of `len` from `origin` on.
+    pub(crate) fn new(nodes: u32, origin: u64, len: u64) -> Self {
         let mut blocks = Self {
-            nodes: (1..=nodes).map(|next| Block { after: next, ..empty }).collect(),
-            tags: (0..nodes).map(|_| tag).collect(),
+            nodes: (1..=nodes).map(|next| Block { after: next, ..Block::EMPTY }).collect(),
             bins: Bins::new(),
-            unit_shift,
             first: 0,
             last: 0,
             spare: 0,
@@ -113,8 +157,8 @@ impl Blocks {
         };
         blocks.nodes[nodes as usize - 1].after = NONE;
         let whole = blocks.take_spare();
-        blocks.nodes[whole as usize] = Block { offset: origin, ..empty };
-        blocks.nodes[whole as usize].set(len, State::Free);
+        blocks.nodes[whole as usize].after = NONE;
+        blocks.nodes[whole as usize].set_free(origin, len);
         blocks.insert(whole);
         blocks
     }
@@ -143,14 +187,11 @@ impl Blocks {
         &mut self.nodes[node as usize]
     }
 
+    /// A block by a number that may be none.
     #[inline]
-    pub(crate) fn tag(&self, node: u32) -> Option<&Tag> {
-        self.tags.get(node as usize)
-    }
-
-    #[inline]
-    pub(crate) fn tag_mut(&mut self, node: u32) -> &mut Tag {
-        &mut self.tags[node as usize]
+    pub(crate) fn get(&self, node: u32) -> Option<&Block> {
+        self.step();
+        self.nodes.get(node as usize)
     }
 
     /// Whether there are nodes to cut a block in three.
@@ -170,22 +211,17 @@ impl Blocks {
     /// Gives a node back, unless its generations are used up.
     #[inline]
     fn give_spare(&mut self, node: u32) {
-        if self.tags[node as usize].generation != u32::MAX {
+        if self.nodes[node as usize].generation() != MAX_GENERATION {
             self.nodes[node as usize].after = self.spare;
             self.spare = node;
             self.spares += 1;
         }
     }
 
-    #[inline]
-    fn bin_of(&self, len: u64) -> Bin {
-        Bin::of(len >> self.unit_shift)
-    }
-
     /// Puts a free block into its class.
     #[inline]
     pub(crate) fn insert(&mut self, node: u32) {
-        let bin = self.bin_of(self.block(node).len());
+        let bin = Bin::of(self.block(node).len());
         let head = self.bins.head(bin);
         let block = self.block_mut(node);
         block.list_before = NONE;
@@ -206,7 +242,7 @@ impl Blocks {
             self.block_mut(block.list_after).list_before = block.list_before;
         }
         if block.list_before == NONE {
-            let bin = self.bin_of(block.len());
+            let bin = Bin::of(block.len());
             if block.list_after == NONE {
                 self.bins.set_head(bin, NONE);
             } else {
@@ -217,12 +253,12 @@ impl Blocks {
         }
     }
 
-    /// A free block that holds `len` bytes at a multiple of `align`, or none that a bounded search finds. At most
+    /// A free block that holds `len` at a multiple of `align`, or none that a bounded search finds. At most
     /// `PROBES` list entries and two bit searches.
     #[inline]
     pub(crate) fn find(&self, len: u64, align: u64) -> Option<u32> {
         // The block's own class first: it may hold a snug fit.
-        let mut class = self.bins.first_from(self.bin_of(len));
+        let mut class = self.bins.first_from(Bin::of(len));
         let mut node = self.bins.head(class?);
         for _ in 0..PROBES {
             let block = self.block(node);
@@ -236,8 +272,7 @@ impl Blocks {
             }
         }
         // Any block of this class fits, wherever it starts.
-        let slack = align.saturating_sub(1 << self.unit_shift);
-        let sure = self.bins.first_from(Bin::all_fit((len + slack) >> self.unit_shift))?;
+        let sure = self.bins.first_from(Bin::all_fit(len + (align - 1)))?;
         self.step();
         Some(self.bins.head(sure))
     }
@@ -257,43 +292,36 @@ impl Blocks {
         longest
     }
 
-    /// Cuts `len` bytes from `start` on out of a free block that holds them; the rest stays free. Two spare nodes
-    /// are enough.
+    /// Cuts `len` from `start` on out of a free block that holds them; the rest stays free, and the block itself is in
+    /// no list then. Two spare nodes are enough.
     #[inline]
     pub(crate) fn carve(&mut self, node: u32, start: u64, len: u64) {
         self.remove(node);
         let whole = *self.block(node);
-        let front = start - whole.offset;
+        let front = start - whole.offset();
         let back = whole.len() - front - len;
         if front > 0 {
             let rest = self.take_spare();
-            let block = self.block_mut(rest);
-            block.offset = whole.offset;
-            block.set(front, State::Free);
+            self.block_mut(rest).set_free(whole.offset(), front);
             self.link(whole.before, rest);
             self.link(rest, node);
             self.insert(rest);
         }
         if back > 0 {
             let rest = self.take_spare();
-            let block = self.block_mut(rest);
-            block.offset = start + len;
-            block.set(back, State::Free);
+            self.block_mut(rest).set_free(start + len, back);
             self.link(rest, whole.after);
             self.link(node, rest);
             self.insert(rest);
         }
-        let block = self.block_mut(node);
-        block.offset = start;
-        block.set(len, State::Live);
+        self.block_mut(node).set_free(start, len);
     }
 
     /// Makes a block that is in no list free and joins it with free neighbours; the node that holds it then.
     #[inline]
     pub(crate) fn free(&mut self, node: u32) -> u32 {
         let block = *self.block(node);
-        let mut offset = block.offset;
-        let mut len = block.len();
+        let (mut offset, mut len) = (block.offset(), block.len());
         if block.after != NONE && self.block(block.after).is_free() {
             let after = *self.block(block.after);
             self.remove(block.after);
@@ -304,14 +332,11 @@ impl Blocks {
         if block.before != NONE && self.block(block.before).is_free() {
             let before = *self.block(block.before);
             self.remove(block.before);
-            len += before.len();
-            offset = before.offset;
+            (offset, len) = (before.offset(), len + before.len());
             self.link(before.before, node);
             self.give_spare(block.before);
         }
-        let block = self.block_mut(node);
-        block.offset = offset;
-        block.set(len, State::Free);
+        self.block_mut(node).set_free(offset, len);
         let node = self.renewed(node);
         self.insert(node);
         node
@@ -320,12 +345,12 @@ impl Blocks {
     /// A node for the same block that can hold a grant again.
     #[inline]
     fn renewed(&mut self, node: u32) -> u32 {
-        if self.tags[node as usize].generation != u32::MAX || self.spares == 0 {
+        if self.nodes[node as usize].generation() != MAX_GENERATION || self.spares == 0 {
             return node;
         }
         let fresh = self.take_spare();
         let block = *self.block(node);
-        *self.block_mut(fresh) = block;
+        self.block_mut(fresh).set_free(block.offset(), block.len());
         self.link(block.before, fresh);
         self.link(fresh, block.after);
         fresh
@@ -348,24 +373,23 @@ impl Blocks {
 
     /// Starts every node at `generation`, so that tests reach the last one.
     #[cfg(test)]
-    pub(crate) fn start_generations(&mut self, generation: u32) {
-        for tag in &mut self.tags {
-            tag.generation = generation;
+    pub(crate) fn start_generations(&mut self, generation: u64) {
+        for block in &mut self.nodes {
+            block.place |= generation >> GENERATION_LOW_BITS;
+            block.size |= generation << GENERATION_SHIFT & LOW;
         }
     }
 
-    /// Adds `extra` bytes behind the last block. One spare node is enough.
+    /// Adds `extra` behind the last block. One spare node is enough.
     pub(crate) fn extend(&mut self, extra: u64) {
         let last = *self.block(self.last);
         if last.is_free() {
             self.remove(self.last);
-            self.block_mut(self.last).set(last.len() + extra, State::Free);
+            self.block_mut(self.last).set_free(last.offset(), last.len() + extra);
             self.insert(self.last);
         } else {
             let node = self.take_spare();
-            let block = self.block_mut(node);
-            block.offset = last.offset + last.len();
-            block.set(extra, State::Free);
+            self.block_mut(node).set_free(last.end(), extra);
             self.link(self.last, node);
             self.link(node, NONE);
             self.insert(node);
@@ -373,9 +397,9 @@ impl Blocks {
     }
 }
 
-/// Whether `len` bytes at a multiple of `align` lie in the block.
+/// Whether `len` at a multiple of `align`, a power of two, lies in the block.
 #[inline]
 pub(crate) fn fits(block: &Block, len: u64, align: u64) -> bool {
-    let start = block.offset.next_multiple_of(align);
-    start - block.offset + len <= block.len()
+    let start = (block.offset() + (align - 1)) & !(align - 1);
+    start + len <= block.end()
 }

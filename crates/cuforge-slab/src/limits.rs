@@ -2,7 +2,8 @@
 
 use cuforge_core::MAX_QUEUES;
 
-/// The largest capacity in bytes that any allocator here manages: 2^60.
+/// What the capacity of an allocator here stays below, in bytes: 2^60. The general allocator's stays below 2^44
+/// granules too (4 PiB of the default ones).
 pub const MAX_CAPACITY_BYTES: u64 = 1 << 60;
 
 /// Handles use the lower 61 bits, so that a composed allocator can say in the upper three whose they are.
@@ -19,7 +20,7 @@ pub(crate) const HANDLE_BITS: u32 = 61;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabLimits {
     /// Grants that can be live or pending at once, 1 to 2^24. Exactly so many can be made. Default 16,384. Costs 16
-    /// bytes each in a ring, 112 in the general allocator, and 8 a queue (twice that in the general allocator).
+    /// bytes each in a ring and 96 in the general allocator, and 8 a queue in a ring and 16 in the general allocator.
     pub grants: u32,
     /// Queues whose stamps are told apart, 1 to [`MAX_QUEUES`]; stamps of others are refused. Default 4.
     pub queues: u32,
@@ -87,8 +88,8 @@ pub enum BuildError {
         /// The least that is needed.
         unit_bytes: u64,
     },
-    /// More than [`MAX_CAPACITY_BYTES`].
-    #[error("a capacity of {capacity_bytes} bytes is more than {MAX_CAPACITY_BYTES}")]
+    /// [`MAX_CAPACITY_BYTES`] or more, or too many granules.
+    #[error("a capacity of {capacity_bytes} bytes is too large")]
     TooLarge {
         /// The capacity given.
         capacity_bytes: u64,
@@ -131,7 +132,7 @@ pub(crate) fn check_capacity(
     if capacity_bytes < unit_bytes.max(1) {
         return Err(BuildError::Capacity { capacity_bytes, unit_bytes: unit_bytes.max(1) });
     }
-    if capacity_bytes > MAX_CAPACITY_BYTES {
+    if capacity_bytes >= MAX_CAPACITY_BYTES {
         return Err(BuildError::TooLarge { capacity_bytes });
     }
     Ok(())

@@ -3,6 +3,8 @@
 use crate::bins::NONE;
 use crate::blocks::Blocks;
 use crate::stamps::{Completed, StampRows};
+use alloc::boxed::Box;
+use alloc::vec;
 use cuforge_core::{MAX_QUEUES, Misuse, QueueId, Stamp};
 
 /// An epoch that comes out of order moves so far towards its place. Past that it waits longer than it must.
@@ -12,9 +14,12 @@ const MOVES: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Pending {
     rows: StampRows,
+    /// By node: the number of the release, and the queue whose list the block is in.
+    orders: Box<[(u64, u32)]>,
+    released: u64,
     heads: [u32; MAX_QUEUES],
     tails: [u32; MAX_QUEUES],
-    pub(crate) bytes: u64,
+    pub(crate) granules: u64,
     pub(crate) grants: u64,
 }
 
@@ -22,9 +27,11 @@ impl Pending {
     pub(crate) fn new(nodes: u32, queues: u32) -> Self {
         Self {
             rows: StampRows::new(nodes as usize, queues),
+            orders: vec![(0, 0); nodes as usize].into_boxed_slice(),
+            released: 0,
             heads: [NONE; MAX_QUEUES],
             tails: [NONE; MAX_QUEUES],
-            bytes: 0,
+            granules: 0,
             grants: 0,
         }
     }
@@ -43,8 +50,10 @@ impl Pending {
     pub(crate) fn push(&mut self, blocks: &mut Blocks, node: u32, after: &[Stamp]) {
         self.rows.write(node as usize, after);
         if let Some(first) = self.rows.first(node as usize) {
-            self.bytes += blocks.block(node).len();
+            self.granules += blocks.block(node).len();
             self.grants += 1;
+            self.orders[node as usize].0 = self.released;
+            self.released += 1;
             self.enqueue(blocks, node, first);
         }
     }
@@ -60,7 +69,7 @@ impl Pending {
             right = left;
             left = blocks.block(left).list_before;
         }
-        blocks.tag_mut(node).queue = queue as u8;
+        self.orders[node as usize].1 = queue as u32;
         let block = blocks.block_mut(node);
         (block.list_before, block.list_after) = (left, right);
         if left == NONE {
@@ -103,23 +112,23 @@ impl Pending {
             return Some(None);
         }
         self.rows.reset(node as usize);
-        self.bytes -= block.len();
+        self.granules -= block.len();
         self.grants -= 1;
         Some(Some(node))
     }
 
     /// What the block released first waits for. O(queues).
-    pub(crate) fn oldest(&self, blocks: &Blocks) -> Option<Stamp> {
+    pub(crate) fn oldest(&self) -> Option<Stamp> {
         let queues = self.queues() as usize;
         let heads = self.heads.iter().take(queues).enumerate().filter(|(_, node)| **node != NONE);
         heads
-            .min_by_key(|(_, node)| blocks.tag(**node).map_or(u64::MAX, |tag| tag.serial))
+            .min_by_key(|(_, node)| self.orders[**node as usize].0)
             .map(|(queue, node)| self.stamp(*node, queue))
     }
 
     /// What a pending block waits for, as far as is known.
-    pub(crate) fn waits_for(&self, blocks: &Blocks, node: u32) -> Option<Stamp> {
-        blocks.tag(node).map(|tag| self.stamp(node, usize::from(tag.queue)))
+    pub(crate) fn waits_for(&self, node: u32) -> Stamp {
+        self.stamp(node, self.orders[node as usize].1 as usize)
     }
 
     fn stamp(&self, node: u32, queue: usize) -> Stamp {

@@ -9,18 +9,22 @@ use cuforge_core::{
     SlabAllocator, Stamp, Stats,
 };
 
-// A span's end and its flags share a word: capacities stay below 2^60.
+// Flags beside a span's handle: a span is live if it has neither of the first two.
 const RELEASED: u64 = 1 << 63;
 const STAMPED: u64 = 1 << 62;
-const GENERAL: u64 = 1 << 61;
-const END: u64 = (1 << 61) - 1;
+/// A lap that begins with a handle beyond this one is not begun.
+const LAST_LAP: u64 = 1 << (HANDLE_BITS - 1);
+
+/// Positions start so that every ring soon counts past `u64::MAX`: what would break there breaks in every test.
+const FIRST_POSITION: u64 = u64::MAX - 2047;
 
 /// One grant, with the padding in front of it: from where the span before it ends to its own end.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    end_and_flags: u64,
-    /// The handle of the span's latest grant. The next one in this place is greater by the number of places.
-    handle: u64,
+    /// Logical: counts all bytes that ever passed, modulo 2^64.
+    end: u64,
+    /// The handle of the span's latest grant. Handles ascend, and their place is the remainder by the number of places.
+    handle_and_flags: u64,
 }
 
 /// A ring of bytes: grants in ascending order, wrapping at the end, reused from the oldest on.
@@ -56,28 +60,34 @@ struct Span {
 #[derive(Debug)]
 pub struct RingSlab {
     spans: Box<[Span]>,
-    rows: StampRows,
     /// Spans live or pending: `tail_index..head_index`, places in `spans` modulo its length.
     head_index: u64,
     tail_index: u64,
-    /// Where the next span starts, and where the oldest does. Equal if empty, or if full to the last byte.
+    /// The next handle is `head_index + bias`. A multiple of the number of places, raised by it whenever `head_index`
+    /// goes back.
+    bias: u64,
+    /// Logical positions: where the newest span ends and the oldest begins. What is between is in use.
     head: u64,
     tail: u64,
-    /// End of the free run at `head`.
-    limit: u64,
-    /// Whether `head` has gone round and `tail` has not.
-    wrapped: bool,
-    /// End of the lap that `tail` is in, and of the laps after it (more, if grown meanwhile).
-    lap_bytes: u64,
+    /// Where `head` is in the slab, at most `capacity`.
+    offset: u64,
+    /// Bytes of a lap. As long as the ring goes round it keeps its size; `grown` takes effect after that.
     capacity: u64,
-    used: u64,
+    grown: u64,
+    peak: u64,
+    base_align: u64,
+    /// How many grants there can be: `limit`, or 0 once the handles are used up.
+    grants: u64,
+    limit: u32,
+    /// The logical position of offset 0 in the lap of `head`.
+    lap: u64,
+    rows: StampRows,
     pending_bytes: u64,
     pending_grants: u64,
-    peak: u64,
     popped_from_head: u64,
     refused: u64,
     scopes: ScopeStack<u64>,
-    limits: SlabLimits,
+    reclaim_batch: u32,
 }
 
 impl RingSlab {
@@ -98,25 +108,28 @@ impl RingSlab {
         check_capacity(capacity_bytes, 1, &limits)?;
         let places = u64::from(limits.grants).next_power_of_two();
         Ok(Self {
-            // The first handle in place p is p + places: 0 is never given out.
-            spans: (0..places).map(|place| Span { end_and_flags: RELEASED, handle: place }).collect(),
-            rows: StampRows::new(places as usize, limits.queues),
+            spans: (0..places).map(|_| Span { end: 0, handle_and_flags: RELEASED }).collect(),
             head_index: 0,
             tail_index: 0,
-            head: 0,
-            tail: 0,
-            limit: capacity_bytes,
-            wrapped: false,
-            lap_bytes: capacity_bytes,
+            // 0 is never given out.
+            bias: places,
+            head: FIRST_POSITION,
+            tail: FIRST_POSITION,
+            offset: 0,
             capacity: capacity_bytes,
-            used: 0,
+            grown: capacity_bytes,
+            peak: 0,
+            base_align: limits.base_align,
+            grants: u64::from(limits.grants),
+            limit: limits.grants,
+            lap: FIRST_POSITION,
+            rows: StampRows::new(places as usize, limits.queues),
             pending_bytes: 0,
             pending_grants: 0,
-            peak: 0,
             popped_from_head: 0,
             refused: 0,
             scopes: ScopeStack::new(limits.scopes),
-            limits,
+            reclaim_batch: limits.reclaim_batch,
         })
     }
 
@@ -126,14 +139,16 @@ impl RingSlab {
     }
 
     /// Live and pending bytes.
+    #[inline]
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used
+        self.head.wrapping_sub(self.tail)
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.capacity
+        self.grown
     }
 
+    #[inline]
     fn place(&self, index: u64) -> usize {
         index as usize & (self.spans.len() - 1)
     }
@@ -143,48 +158,57 @@ impl RingSlab {
     fn admits(&self, request: &Request) -> bool {
         request.len.wrapping_sub(1) < self.capacity
             && request.align.is_power_of_two()
-            && request.align <= self.limits.base_align
+            && request.align <= self.base_align
             && request.lifetime != Lifetime::Resident
-            && self.head_index - self.tail_index < u64::from(self.limits.grants)
+            && self.head_index - self.tail_index < self.grants
     }
 
+    /// Grants `len` bytes at `offset`, if what they take from `head` on leaves the oldest span alone.
     #[inline]
-    fn commit(&mut self, start: u64, end: u64, charge: u64, request: &Request) -> Result<Grant, Refusal> {
-        let place = self.place(self.head_index);
-        let places = self.spans.len() as u64;
-        let span = &mut self.spans[place];
-        let handle = span.handle + places;
-        if handle >> HANDLE_BITS != 0 {
-            return Err(self.out_of_nodes());
+    fn commit(&mut self, offset: u64, charge: u64, request: &Request) -> Option<Grant> {
+        let head = self.head.wrapping_add(charge);
+        let used = head.wrapping_sub(self.tail);
+        if used > self.capacity {
+            return None;
         }
-        let general = if request.lifetime == Lifetime::General { GENERAL } else { 0 };
-        *span = Span { end_and_flags: end | general, handle };
+        let handle = self.head_index + self.bias;
+        let place = self.place(self.head_index);
+        self.spans[place] = Span { end: head, handle_and_flags: handle };
         self.head_index += 1;
-        self.head = end;
-        self.used += charge;
-        Ok(Grant { handle: Handle(handle), offset: start, len: request.len })
+        self.head = head;
+        self.offset = offset + request.len;
+        if used > self.peak {
+            self.peak = used;
+        }
+        Some(Grant { handle: Handle(handle), offset, len: request.len })
     }
 
-    #[cold]
-    fn out_of_nodes(&mut self) -> Refusal {
-        self.refused += 1;
-        Refusal::OutOfNodes { capacity: self.limits.grants }
-    }
-
-    /// Wraps, starts over, or says why not.
+    /// Goes round, starts over, or says why not.
     #[cold]
     #[inline(never)]
-    fn acquire_elsewhere(&mut self, request: &Request) -> Result<Grant, Refusal> {
+    fn acquire_elsewhere(&mut self, request: Request) -> Result<Grant, Refusal> {
+        // By value: a request that is never looked at in memory need not be written there.
+        let request = &request;
+        self.take_growth();
+        self.count_handles();
         if self.admits(request) {
-            if self.head_index == self.tail_index {
-                self.start_over();
-                return self.commit(0, request.len, request.len, request);
-            }
-            if !self.wrapped && request.len <= self.tail {
-                let charge = self.lap_bytes - self.head + request.len;
-                let grant = self.commit(0, request.len, charge, request)?;
-                self.wrapped = true;
-                self.limit = self.tail;
+            let empty = self.head_index == self.tail_index;
+            let start = (self.offset + (request.align - 1)) & !(request.align - 1);
+            let ahead = !empty && start <= self.capacity && request.len <= self.capacity - start;
+            let granted = if empty {
+                self.offset = 0;
+                self.lap = self.head;
+                self.commit(0, request.len, request)
+            } else if ahead {
+                self.commit(start, start - self.offset + request.len, request)
+            } else {
+                let skipped = self.capacity - self.offset;
+                let lap = self.head.wrapping_add(skipped);
+                let granted = self.commit(0, skipped + request.len, request);
+                self.lap = if granted.is_some() { lap } else { self.lap };
+                granted
+            };
+            if let Some(grant) = granted {
                 return Ok(grant);
             }
         }
@@ -192,20 +216,28 @@ impl RingSlab {
         Err(self.refusal(request))
     }
 
+    /// Stops granting before handles repeat. It is enough to ask when the ring goes round and when `bias` is raised: a
+    /// lap has fewer than 2^60 bytes, and so fewer than 2^60 grants.
+    fn count_handles(&mut self) {
+        if self.head_index + self.bias > LAST_LAP {
+            self.grants = 0;
+        }
+    }
+
     fn refusal(&self, request: &Request) -> Refusal {
         if request.len == 0 {
             Refusal::Zero
         } else if !request.align.is_power_of_two() {
             Refusal::Alignment { align: request.align }
-        } else if request.lifetime == Lifetime::Resident || request.align > self.limits.base_align {
+        } else if request.lifetime == Lifetime::Resident || request.align > self.base_align {
             Refusal::NeverFits { max_bytes: 0 }
-        } else if request.len > self.capacity {
-            Refusal::NeverFits { max_bytes: self.capacity }
-        } else if self.head_index - self.tail_index == u64::from(self.limits.grants) {
-            Refusal::OutOfNodes { capacity: self.limits.grants }
+        } else if request.len > self.grown {
+            Refusal::NeverFits { max_bytes: self.grown }
+        } else if self.held() >= self.grants {
+            Refusal::OutOfNodes { capacity: self.limit }
         } else {
             Refusal::Full {
-                total_free: self.capacity - self.used,
+                total_free: self.grown - self.used_bytes(),
                 largest_free: self.largest_free(),
                 pending: self.pending_bytes,
                 oldest: self.oldest(),
@@ -213,13 +245,33 @@ impl RingSlab {
         }
     }
 
+    /// Whether the oldest span begins in an earlier lap than `head`.
+    fn wrapped(&self) -> bool {
+        self.lap.wrapping_sub(self.tail).wrapping_sub(1) < self.used_bytes()
+    }
+
+    /// Where the oldest span begins in the slab.
+    fn tail_offset(&self) -> u64 {
+        if self.wrapped() {
+            self.capacity - self.lap.wrapping_sub(self.tail)
+        } else {
+            self.offset - self.used_bytes()
+        }
+    }
+
+    fn take_growth(&mut self) {
+        if !self.wrapped() {
+            self.capacity = self.grown;
+        }
+    }
+
     fn largest_free(&self) -> u64 {
         if self.head_index == self.tail_index {
-            self.capacity
-        } else if self.wrapped {
-            self.limit - self.head
+            self.grown
+        } else if self.wrapped() {
+            self.tail_offset() - self.offset
         } else {
-            (self.limit - self.head).max(self.tail)
+            (self.grown - self.offset).max(self.tail_offset())
         }
     }
 
@@ -227,90 +279,58 @@ impl RingSlab {
     pub(crate) fn oldest(&self) -> Option<Stamp> {
         [self.tail_index, self.head_index.wrapping_sub(1)].into_iter().find_map(|index| {
             let place = self.place(index);
-            let stamped = self.spans[place].end_and_flags & STAMPED != 0;
-            (stamped && self.used > 0).then(|| self.rows.first(place)).flatten()
+            let stamped = self.spans[place].handle_and_flags & STAMPED != 0;
+            (stamped && self.held() > 0).then(|| self.rows.first(place)).flatten()
         })
     }
 
-    fn start_over(&mut self) {
-        self.head = 0;
-        self.tail = 0;
-        self.wrapped = false;
-        self.lap_bytes = self.capacity;
-        self.limit = self.capacity;
-    }
-
-    /// Where the span in front of `index` ends.
+    /// The logical position in which a span begins: where the one before it ends.
     fn start_of(&self, index: u64) -> u64 {
-        if index == self.tail_index {
-            self.tail
-        } else {
-            self.spans[self.place(index - 1)].end_and_flags & END
-        }
+        if index == self.tail_index { self.tail } else { self.spans[self.place(index - 1)].end }
     }
 
-    /// Bytes of a span from `start` to `end`, going round if need be.
-    fn charge(&self, start: u64, end: u64) -> u64 {
-        if end > start { end - start } else { self.lap_bytes - start + end }
+    fn bytes_of(&self, index: u64) -> u64 {
+        self.spans[self.place(index)].end.wrapping_sub(self.start_of(index))
     }
 
     /// Retires the oldest span.
     #[inline]
     fn pop_tail(&mut self) {
-        let end = self.spans[self.place(self.tail_index)].end_and_flags & END;
-        let freed = self.charge(self.tail, end);
-        self.peak = self.peak.max(self.used);
-        self.used -= freed;
-        let went_round = end <= self.tail;
-        self.tail = end;
+        self.tail = self.spans[self.place(self.tail_index)].end;
         self.tail_index += 1;
-        if self.wrapped {
-            if went_round {
-                self.unwrap();
-            } else if end == self.lap_bytes {
-                // The next span starts at 0 without padding.
-                self.tail = 0;
-                self.unwrap();
-            } else {
-                self.limit = end;
-            }
-        }
-    }
-
-    fn unwrap(&mut self) {
-        self.wrapped = false;
-        self.lap_bytes = self.capacity;
-        self.limit = self.capacity;
     }
 
     /// Takes the newest span back, as if it had never been acquired; its handle stays used up.
     fn pop_head(&mut self) {
         let index = self.head_index - 1;
-        let end = self.spans[self.place(index)].end_and_flags & END;
         let start = self.start_of(index);
-        self.peak = self.peak.max(self.used);
-        self.used -= self.charge(start, end);
+        // Before the lap's first byte, or at it with the end of the lap before skipped or filled up.
+        let into_lap = start.wrapping_sub(self.lap);
+        if into_lap <= self.head.wrapping_sub(self.lap) && (into_lap > 0 || !self.wrapped()) {
+            self.offset = into_lap;
+        } else {
+            self.offset = self.capacity - self.lap.wrapping_sub(start);
+            self.lap = self.lap.wrapping_sub(self.capacity);
+        }
         self.head_index = index;
+        self.bias += self.spans.len() as u64;
+        self.count_handles();
         self.head = start;
         self.popped_from_head += 1;
-        if end <= start {
-            self.unwrap();
-        }
         // What is acquired from here on belongs to every scope that is open.
         for mark in self.scopes.marks_mut().rev().take_while(|mark| **mark > index) {
             *mark = index;
         }
     }
 
-    /// Whether the released span waits for nothing but its neighbours; `completed` settles stamps.
-    fn retires(&mut self, index: u64, completed: Option<&Completed>) -> bool {
+    /// Whether the span is released and waits for nothing but its neighbours; `completed` settles stamps.
+    fn retires(&self, index: u64, completed: Option<&Completed>) -> bool {
         let place = self.place(index);
-        let flags = self.spans[place].end_and_flags;
-        if flags & RELEASED == 0 {
-            return false;
+        match self.spans[place].handle_and_flags & (RELEASED | STAMPED) {
+            0 => false,
+            RELEASED => true,
+            _ => completed.is_some_and(|completed| self.rows.waits_for(place, 0, completed).is_none()),
         }
-        flags & STAMPED == 0
-            || completed.is_some_and(|completed| self.rows.waits_for(place, 0, completed).is_none())
     }
 
     /// Retires what can be from both ends, at most `budget` spans.
@@ -322,8 +342,7 @@ impl RingSlab {
                 break;
             }
             let index = if from_tail { self.tail_index } else { self.head_index - 1 };
-            let end = self.spans[self.place(index)].end_and_flags & END;
-            self.pending_bytes -= self.charge(self.start_of(index), end);
+            self.pending_bytes -= self.bytes_of(index);
             self.pending_grants -= 1;
             if from_tail {
                 self.pop_tail();
@@ -338,10 +357,8 @@ impl RingSlab {
     fn make_pending(&mut self, index: u64, after: &[Stamp]) -> u64 {
         let place = self.place(index);
         let waits = self.rows.write(place, after);
-        let span = &mut self.spans[place];
-        span.end_and_flags |= if waits { RELEASED | STAMPED } else { RELEASED };
-        let end = span.end_and_flags & END;
-        let bytes = self.charge(self.start_of(index), end);
+        self.spans[place].handle_and_flags |= if waits { RELEASED | STAMPED } else { RELEASED };
+        let bytes = self.bytes_of(index);
         self.pending_bytes += bytes;
         self.pending_grants += 1;
         bytes
@@ -349,33 +366,31 @@ impl RingSlab {
 
     #[cold]
     fn dead_handle(&self, handle: Handle) -> Misuse {
-        let latest = self.spans[self.place(handle.0)].handle;
-        if handle.0 > latest || handle.0 < self.spans.len() as u64 {
-            Misuse::UnknownHandle { handle }
-        } else {
+        let first = self.spans.len() as u64;
+        if (first..self.head_index + self.bias).contains(&handle.0) {
             Misuse::StaleHandle { handle }
+        } else {
+            Misuse::UnknownHandle { handle }
         }
     }
 
     #[inline(never)]
     fn release_elsewhere(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.rows.check(after)?;
-        let span = self.spans[self.place(handle.0)];
-        if span.handle != handle.0 || span.end_and_flags & RELEASED != 0 {
+        if self.spans[self.place(handle.0)].handle_and_flags != handle.0 {
             return Err(self.dead_handle(handle));
         }
-        // Places are indices modulo their number, and the span is among the places in use.
-        let places = self.spans.len() as u64;
-        let index = self.tail_index + (handle.0.wrapping_sub(self.tail_index) & (places - 1));
+        // A place is an index modulo their number, and the span is among the places in use.
+        let index = self.tail_index + self.place(handle.0.wrapping_sub(self.tail_index)) as u64;
         self.make_pending(index, after);
-        self.settle(None, self.limits.reclaim_batch);
+        self.settle(None, self.reclaim_batch);
         Ok(())
     }
 
     fn end_from(&mut self, index: u64, after: &[Stamp]) -> Rewound {
         let mut ended = Rewound::default();
         for index in index.max(self.tail_index)..self.head_index {
-            if self.spans[self.place(index)].end_and_flags & RELEASED == 0 {
+            if self.spans[self.place(index)].handle_and_flags & RELEASED == 0 {
                 ended.bytes += self.make_pending(index, after);
                 ended.grants += 1;
             }
@@ -384,77 +399,62 @@ impl RingSlab {
         ended
     }
 
-    fn visit_spans(&self, visit: &mut dyn FnMut(Segment), lap: Lap) {
-        let mut went_round = false;
+    /// Calls `visit` with the pieces of all spans that lie between two logical positions, in order; `offset` is where
+    /// the first is in the slab.
+    fn visit_spans(&self, visit: &mut dyn FnMut(Segment), from: u64, to: u64, offset: u64) {
+        let inside = |position: u64| position.wrapping_sub(self.tail);
         for index in self.tail_index..self.head_index {
-            let (start, place) = (self.start_of(index), self.place(index));
-            let word = self.spans[place].end_and_flags;
-            let state = if word & RELEASED != 0 {
-                SegmentState::Pending {
-                    waits_for: (word & STAMPED != 0).then(|| self.rows.first(place)).flatten(),
-                }
-            } else if word & GENERAL != 0 {
-                SegmentState::Live { lifetime: Lifetime::General }
+            let place = self.place(index);
+            let start = inside(self.start_of(index)).max(inside(from));
+            let end = inside(self.spans[place].end).min(inside(to));
+            if start >= end {
+                continue;
+            }
+            let flags = self.spans[place].handle_and_flags;
+            let state = if flags & RELEASED != 0 {
+                let waits_for = (flags & STAMPED != 0).then(|| self.rows.first(place)).flatten();
+                SegmentState::Pending { waits_for }
             } else {
                 SegmentState::Live { lifetime: Lifetime::Transient }
             };
-            let end = word & END;
-            let mut emit = |wanted: Lap, from: u64, to: u64| {
-                if lap == wanted && from < to {
-                    visit(Segment { offset: from, len: to - from, state });
-                }
-            };
-            if end <= start {
-                emit(Lap::Tail, start, self.lap_bytes);
-                emit(Lap::Head, 0, end);
-                went_round = true;
-            } else {
-                emit(if went_round { Lap::Head } else { Lap::Tail }, start, end);
-            }
-            went_round |= self.wrapped && end == self.lap_bytes;
+            visit(Segment { offset: offset + (start - inside(from)), len: end - start, state });
         }
     }
 }
 
-/// Spans before and after the ring goes round.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lap {
-    Tail,
-    Head,
-}
-
-// SAFETY: spans in use are consecutive runs of the ring from `tail` to `head`, so they are disjoint; `commit` is only
-// reached with an end inside the free run at `head` (or, going round, at most `tail`), and a span leaves the ring only
-// from an end, when it is released and its stamps have completed. Handles in one place only grow; scope tokens are
+// SAFETY: spans in use are consecutive from `tail` to `head`, together at most a lap, so they are disjoint; `commit`
+// refuses what would reach the oldest, and is only called with bytes that end inside the lap. A span leaves the ring
+// only from an end, when it is released and its stamps have completed. Handles in one place only grow; scope tokens are
 // numbered by `ScopeStack`.
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for RingSlab {
     #[inline]
     fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
         if self.admits(request) {
-            // No overflow: `head` is at most 2^60, the alignment at most 2^63.
-            let start = (self.head + (request.align - 1)) & !(request.align - 1);
-            if start <= self.limit && request.len <= self.limit - start {
-                let end = start + request.len;
-                return self.commit(start, end, end - self.head, request);
+            // No overflow: the offset is below 2^60, the alignment at most 2^63.
+            let start = (self.offset + (request.align - 1)) & !(request.align - 1);
+            if start + request.len <= self.capacity
+                && let Some(grant) = self.commit(start, start - self.offset + request.len, request)
+            {
+                return Ok(grant);
             }
         }
-        self.acquire_elsewhere(request)
+        self.acquire_elsewhere(*request)
     }
 
     #[inline]
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        let place = self.place(handle.0);
-        if place == self.place(self.tail_index) && after.is_empty() {
-            let span = &mut self.spans[place];
-            if span.handle == handle.0 && span.end_and_flags & RELEASED == 0 {
-                span.end_and_flags |= RELEASED;
-                self.pop_tail();
-                if self.pending_grants > 0 {
-                    self.settle(None, self.limits.reclaim_batch);
-                }
-                return Ok(());
+        let (place, places) = (self.place(handle.0), self.spans.len() as u64);
+        let span = &mut self.spans[place];
+        let live = span.handle_and_flags == handle.0;
+        if live && after.is_empty() && (handle.0 ^ self.tail_index) & (places - 1) == 0 {
+            span.handle_and_flags = RELEASED;
+            self.tail = span.end;
+            self.tail_index += 1;
+            if self.pending_grants > 0 {
+                self.settle(None, self.reclaim_batch);
             }
+            return Ok(());
         }
         self.release_elsewhere(handle, after)
     }
@@ -464,35 +464,29 @@ unsafe impl SlabAllocator for RingSlab {
             return 0;
         }
         let completed = Completed::read(progress, self.rows.queues());
-        let before = self.used;
-        self.settle(Some(&completed), self.limits.reclaim_batch);
-        before - self.used
+        let before = self.used_bytes();
+        self.settle(Some(&completed), self.reclaim_batch);
+        before - self.used_bytes()
     }
 
     fn stats(&self) -> Stats {
         Stats {
-            capacity_bytes: self.capacity,
-            live_bytes: self.used - self.pending_bytes,
+            capacity_bytes: self.grown,
+            live_bytes: self.used_bytes() - self.pending_bytes,
             pending_bytes: self.pending_bytes,
             largest_free_bytes: self.largest_free(),
-            peak_bytes: self.peak.max(self.used),
-            live_grants: self.head_index - self.tail_index - self.pending_grants,
+            peak_bytes: self.peak,
+            live_grants: self.held() - self.pending_grants,
             acquired_total: self.head_index + self.popped_from_head,
             refused_total: self.refused,
         }
     }
 
     fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
-        let grown =
-            self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes <= crate::MAX_CAPACITY_BYTES);
-        let Some(grown) = grown else {
-            return Err(Misuse::Overflow { operation: "grow", bytes: extra_bytes });
-        };
-        self.capacity = grown;
-        if !self.wrapped {
-            self.unwrap();
-        }
-        Ok(grown)
+        let grown = self.grown.checked_add(extra_bytes).filter(|bytes| *bytes < crate::MAX_CAPACITY_BYTES);
+        self.grown = grown.ok_or(Misuse::Overflow { operation: "grow", bytes: extra_bytes })?;
+        self.take_growth();
+        Ok(self.grown)
     }
 
     fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
@@ -518,17 +512,15 @@ unsafe impl SlabAllocator for RingSlab {
                 visit(Segment { offset: from, len: to - from, state: SegmentState::Free });
             }
         };
-        if self.head_index == self.tail_index {
-            free(0, self.capacity, visit);
-        } else if self.wrapped {
-            self.visit_spans(visit, Lap::Head);
-            free(self.head, self.tail, visit);
-            self.visit_spans(visit, Lap::Tail);
-            free(self.lap_bytes, self.capacity, visit);
+        if self.wrapped() {
+            self.visit_spans(visit, self.lap, self.head, 0);
+            free(self.offset, self.tail_offset(), visit);
+            self.visit_spans(visit, self.tail, self.lap, self.tail_offset());
+            free(self.capacity, self.grown, visit);
         } else {
-            free(0, self.tail, visit);
-            self.visit_spans(visit, Lap::Tail);
-            free(self.head, self.capacity, visit);
+            free(0, self.tail_offset(), visit);
+            self.visit_spans(visit, self.tail, self.head, self.tail_offset());
+            free(self.offset, self.grown, visit);
         }
         Ok(())
     }
@@ -542,15 +534,16 @@ mod tests {
     fn handles_run_out_before_they_repeat() {
         let mut ring =
             RingSlab::with_limits(1024, SlabLimits { grants: 2, ..SlabLimits::default() }).unwrap();
-        let last = (1 << HANDLE_BITS) - 4;
-        ring.spans[0].handle = last;
-        ring.spans[1].handle = last + 1;
-        let request = Request::new(64).with_lifetime(Lifetime::Transient);
-        for expected in [last + 2, last + 3] {
-            let grant = ring.acquire(&request).unwrap();
-            assert_eq!(grant.handle, Handle(expected));
-            ring.release(grant.handle, &[]).unwrap();
-        }
+        ring.bias = LAST_LAP - 2;
+        let request = Request::new(400).with_lifetime(Lifetime::Transient);
+        let handles: std::vec::Vec<_> = core::iter::from_fn(|| {
+            let grant = ring.acquire(&request).ok()?;
+            ring.release(grant.handle, &[]).ok()?;
+            Some(grant.handle.0)
+        })
+        .collect();
+        assert!(handles.len() >= 2 && handles.iter().all(|handle| *handle < 1 << HANDLE_BITS), "{handles:?}");
+        assert!(handles.windows(2).all(|pair| pair[0] < pair[1]), "{handles:?}");
         assert_eq!(ring.acquire(&request), Err(Refusal::OutOfNodes { capacity: 2 }));
     }
 }

@@ -300,7 +300,7 @@ unsafe impl SlabAllocator for ScopeSlab {
     }
 
     fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
-        let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes <= MAX_CAPACITY_BYTES);
+        let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes < MAX_CAPACITY_BYTES);
         self.capacity = grown.ok_or(Misuse::Overflow { operation: "grow", bytes: extra_bytes })?;
         Ok(self.capacity)
     }

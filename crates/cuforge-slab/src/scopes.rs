@@ -20,14 +20,23 @@ impl<M: Copy> ScopeStack<M> {
 
     /// Opens a scope. O(1), no allocation.
     pub(crate) fn push(&mut self, mark: M) -> Result<Scope, Misuse> {
-        let depth = self.open.len() as u64;
-        if depth == u64::from(self.max_depth) || self.next_serial >> (64 - DEPTH_BITS) != 0 {
-            return Err(Misuse::ScopeDepth { max_depth: self.max_depth });
+        if !self.has_room() {
+            return Err(self.too_deep());
         }
+        let depth = self.open.len() as u64;
         let scope = Scope(self.next_serial << DEPTH_BITS | depth);
         self.next_serial += 1;
         self.open.push((scope, mark));
         Ok(scope)
+    }
+
+    /// Whether another scope can be opened: the nesting allows it, and tokens are left.
+    pub(crate) fn has_room(&self) -> bool {
+        self.open.len() < self.max_depth as usize && self.next_serial >> (64 - DEPTH_BITS) == 0
+    }
+
+    pub(crate) fn too_deep(&self) -> Misuse {
+        Misuse::ScopeDepth { max_depth: self.max_depth }
     }
 
     /// The mark of an open scope. O(1).

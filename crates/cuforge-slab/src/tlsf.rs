@@ -1,7 +1,7 @@
 //! The general allocator: two-level segregated fit over byte offsets, in constant time even when it refuses.
 
 use crate::bins::NONE;
-use crate::blocks::{Blocks, State};
+use crate::blocks::{Blocks, MAX_GENERATION, State, UNIT_BITS, fits};
 use crate::limits::{BuildError, MAX_CAPACITY_BYTES, SlabLimits, check_capacity};
 use crate::pending::Pending;
 use crate::scopes::ScopeStack;
@@ -11,7 +11,7 @@ use cuforge_core::{
     SlabAllocator, Stamp, Stats,
 };
 
-const INDEX_BITS: u32 = 29;
+const INDEX_BITS: u32 = 25;
 
 /// A general allocator with grants of any size and lifetime, released in any order.
 ///
@@ -55,6 +55,9 @@ pub struct TlsfSlab {
     pending: Pending,
     scopes: ScopeStack<u64>,
     limits: SlabLimits,
+    /// Bytes to granules, and the end that growth can reach.
+    shift: u32,
+    max_bytes: u64,
     origin: u64,
     /// As asked for; what is beyond the last whole granule is kept for `grow`.
     capacity: u64,
@@ -93,14 +96,21 @@ impl TlsfSlab {
     /// An allocator of the bytes from `origin` on, a multiple of the granule.
     pub(crate) fn with_origin(origin: u64, capacity: u64, limits: SlabLimits) -> Result<Self, BuildError> {
         check_capacity(capacity, limits.granule_bytes, &limits)?;
+        let shift = limits.granule_bytes.trailing_zeros();
+        let max_bytes = MAX_CAPACITY_BYTES.min(1 << (UNIT_BITS + shift).min(60));
+        if origin + capacity >= max_bytes {
+            return Err(BuildError::TooLarge { capacity_bytes: capacity });
+        }
         // Between n used blocks there are at most n + 1 free ones, and the next grant cuts a block in three.
         let nodes = limits.grants * 2 + 3;
         let usable = capacity & !(limits.granule_bytes - 1);
         Ok(Self {
-            blocks: Blocks::new(nodes, origin, usable, limits.granule_bytes.trailing_zeros()),
+            blocks: Blocks::new(nodes, origin >> shift, usable >> shift),
             pending: Pending::new(nodes, limits.queues),
             scopes: ScopeStack::new(limits.scopes),
             limits,
+            shift,
+            max_bytes,
             origin,
             capacity,
             live_bytes: 0,
@@ -117,11 +127,13 @@ impl TlsfSlab {
 
     /// Takes `len` bytes at the upper end out of circulation for good; where they start.
     pub(crate) fn reserve(&mut self, len: u64, align: u64) -> Option<(Handle, u64)> {
+        // Resident, so that it survives; general first, so that it lies at the upper end.
         let request = Request::new(len).with_align(align);
         let grant = self.acquire(&request).ok()?;
-        let (node, granule) = (self.live_node(grant.handle).ok()?, self.limits.granule_bytes);
-        self.blocks.tag_mut(node).lifetime = Lifetime::Resident;
-        self.reserved = (grant.offset, grant.offset + len.next_multiple_of(granule));
+        let node = self.live_node(grant.handle).ok()?;
+        let block = self.blocks.block_mut(node);
+        block.set_live(block.generation(), Lifetime::Resident, block.serial());
+        self.reserved = (grant.offset, grant.offset + len.next_multiple_of(self.limits.granule_bytes));
         self.longest = self.longest(1);
         Some((grant.handle, grant.offset))
     }
@@ -133,12 +145,16 @@ impl TlsfSlab {
 
     /// Live and pending bytes.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.live_bytes + self.pending.bytes
+        self.live_bytes + self.pending_bytes()
+    }
+
+    fn pending_bytes(&self) -> u64 {
+        self.pending.granules << self.shift
     }
 
     /// The stamp that the block released first waits for.
     pub(crate) fn oldest(&self) -> Option<Stamp> {
-        self.pending.oldest(&self.blocks)
+        self.pending.oldest()
     }
 
     /// One past the last byte.
@@ -160,30 +176,24 @@ impl TlsfSlab {
         run(self.origin, self.reserved.0).max(run(self.reserved.1, self.end_offset()))
     }
 
-    /// Where a request of `len` rounded bytes goes: the block and the offset in it.
+    /// Where a request of `len` granules goes: the block and the place in it.
     #[inline]
     fn place(&self, len: u64, request: &Request) -> Option<(u32, u64)> {
+        let align = (request.align >> self.shift).max(1);
         if request.lifetime == Lifetime::Resident {
             let bottom = match self.resident_top {
                 NONE => self.blocks.first,
                 top => self.blocks.block(top).after,
             };
-            let node = if bottom != NONE && self.fits(bottom, len, request.align) {
-                bottom
-            } else {
-                self.blocks.find(len, request.align)?
+            let snug = |node: u32| {
+                let block = self.blocks.block(node);
+                block.is_free() && fits(block, len, align)
             };
-            return Some((node, self.blocks.block(node).offset.next_multiple_of(request.align)));
+            let node = if bottom != NONE && snug(bottom) { bottom } else { self.blocks.find(len, align)? };
+            return Some((node, self.blocks.block(node).offset().next_multiple_of(align)));
         }
-        let node = self.blocks.find(len, request.align)?;
-        let block = self.blocks.block(node);
-        let end = block.offset + block.len();
-        Some((node, (end - len) & !(request.align - 1)))
-    }
-
-    fn fits(&self, node: u32, len: u64, align: u64) -> bool {
-        let block = self.blocks.block(node);
-        block.is_free() && crate::blocks::fits(block, len, align)
+        let node = self.blocks.find(len, align)?;
+        Some((node, (self.blocks.block(node).end() - len) & !(align - 1)))
     }
 
     #[cold]
@@ -204,10 +214,10 @@ impl TlsfSlab {
             return Refusal::OutOfNodes { capacity: self.limits.grants };
         }
         Refusal::Full {
-            total_free: self.usable() - self.live_bytes - self.pending.bytes,
-            largest_free: self.blocks.largest_free(),
-            pending: self.pending.bytes,
-            oldest: self.pending.oldest(&self.blocks),
+            total_free: self.usable() - self.used_bytes(),
+            largest_free: self.blocks.largest_free() << self.shift,
+            pending: self.pending_bytes(),
+            oldest: self.pending.oldest(),
         }
     }
 
@@ -221,13 +231,13 @@ impl TlsfSlab {
     fn live_node(&self, handle: Handle) -> Result<u32, Misuse> {
         let node = handle.0 as u32 & ((1 << INDEX_BITS) - 1);
         let generation = handle.0 >> INDEX_BITS;
-        let Some(tag) = self.blocks.tag(node) else {
+        let Some(block) = self.blocks.get(node) else {
             return Err(Misuse::UnknownHandle { handle });
         };
-        if u64::from(tag.generation) == generation && self.blocks.block(node).state() == State::Live {
+        if block.generation() == generation && block.is_live() {
             return Ok(node);
         }
-        if generation == 0 || generation > u64::from(tag.generation) {
+        if generation == 0 || generation > block.generation() {
             Err(Misuse::UnknownHandle { handle })
         } else {
             Err(Misuse::StaleHandle { handle })
@@ -238,22 +248,18 @@ impl TlsfSlab {
     #[inline]
     fn end(&mut self, node: u32, after: &[Stamp]) -> u32 {
         if node == self.resident_top {
-            let before = self.blocks.block(node).before;
-            let resident = before != NONE
-                && self.blocks.block(before).state() == State::Live
-                && self.blocks.tag(before).is_some_and(|tag| tag.lifetime == Lifetime::Resident);
-            self.resident_top = if resident { before } else { NONE };
+            let before = self.blocks.get(self.blocks.block(node).before);
+            let resident =
+                before.is_some_and(|block| block.is_live() && block.lifetime() == Lifetime::Resident);
+            self.resident_top = if resident { self.blocks.block(node).before } else { NONE };
         }
-        let len = self.blocks.block(node).len();
-        self.peak = self.peak.max(self.live_bytes + self.pending.bytes);
-        self.live_bytes -= len;
+        self.peak = self.peak.max(self.used_bytes());
+        self.live_bytes -= self.blocks.block(node).len() << self.shift;
         self.live_grants -= 1;
         if after.iter().all(|stamp| stamp.epoch == 0) {
             return self.blocks.free(node);
         }
-        self.blocks.block_mut(node).set(len, State::Pending);
-        self.blocks.tag_mut(node).serial = self.serial;
-        self.serial += 1;
+        self.blocks.block_mut(node).set_state(State::Pending);
         self.pending.push(&mut self.blocks, node, after);
         node
     }
@@ -264,14 +270,9 @@ impl TlsfSlab {
         let mut node = self.blocks.first;
         while node != NONE {
             let block = *self.blocks.block(node);
-            let ends = block.state() == State::Live
-                && self
-                    .blocks
-                    .tag(node)
-                    .is_some_and(|tag| tag.serial >= serial && tag.lifetime != Lifetime::Resident);
-            if ends {
+            if block.is_live() && block.serial() >= serial && block.lifetime() != Lifetime::Resident {
                 ended.grants += 1;
-                ended.bytes += block.len();
+                ended.bytes += block.len() << self.shift;
                 node = self.end(node, after);
             }
             node = self.blocks.block(node).after;
@@ -288,7 +289,6 @@ impl TlsfSlab {
 unsafe impl SlabAllocator for TlsfSlab {
     #[inline]
     fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        let granule = self.limits.granule_bytes;
         // One comparison sorts out zero and what can never fit.
         let admitted = request.len.wrapping_sub(1) < self.longest
             && request.align.is_power_of_two()
@@ -297,28 +297,27 @@ unsafe impl SlabAllocator for TlsfSlab {
         if !admitted {
             return Err(self.refuse(request));
         }
-        let len = (request.len + (granule - 1)) & !(granule - 1);
+        let len = (request.len + (self.limits.granule_bytes - 1)) >> self.shift;
         let Some((node, offset)) = self.place(len, request) else {
             return Err(self.refuse(request));
         };
-        let tag = self.blocks.tag_mut(node);
-        let Some(generation) = tag.generation.checked_add(1) else {
+        let generation = self.blocks.block(node).generation() + 1;
+        if generation > MAX_GENERATION {
             self.refused += 1;
             return Err(Refusal::OutOfNodes { capacity: self.limits.grants });
-        };
-        tag.generation = generation;
-        tag.serial = self.serial;
-        tag.lifetime = request.lifetime;
-        self.serial += 1;
+        }
         self.blocks.carve(node, offset, len);
-        if request.lifetime == Lifetime::Resident && self.blocks.block(node).before == self.resident_top {
+        let block = self.blocks.block_mut(node);
+        block.set_live(generation, request.lifetime, self.serial);
+        if request.lifetime == Lifetime::Resident && block.before == self.resident_top {
             self.resident_top = node;
         }
-        self.live_bytes += len;
+        self.serial += 1;
+        self.live_bytes += len << self.shift;
         self.live_grants += 1;
         self.acquired += 1;
-        let handle = Handle(u64::from(generation) << INDEX_BITS | u64::from(node));
-        Ok(Grant { handle, offset, len: request.len })
+        let handle = Handle(generation << INDEX_BITS | u64::from(node));
+        Ok(Grant { handle, offset: offset << self.shift, len: request.len })
     }
 
     #[inline]
@@ -334,8 +333,8 @@ unsafe impl SlabAllocator for TlsfSlab {
             return 0;
         }
         let completed = Completed::read(progress, self.pending.queues());
-        let before = self.pending.bytes;
-        self.peak = self.peak.max(self.live_bytes + before);
+        let before = self.pending.granules;
+        self.peak = self.peak.max(self.used_bytes());
         let mut budget = self.limits.reclaim_batch;
         for queue in 0..self.pending.queues() as usize {
             while budget > 0 {
@@ -348,16 +347,16 @@ unsafe impl SlabAllocator for TlsfSlab {
                 }
             }
         }
-        before - self.pending.bytes
+        (before - self.pending.granules) << self.shift
     }
 
     fn stats(&self) -> Stats {
         Stats {
             capacity_bytes: self.usable(),
             live_bytes: self.live_bytes,
-            pending_bytes: self.pending.bytes,
-            largest_free_bytes: self.blocks.largest_free(),
-            peak_bytes: self.peak.max(self.live_bytes + self.pending.bytes),
+            pending_bytes: self.pending_bytes(),
+            largest_free_bytes: self.blocks.largest_free() << self.shift,
+            peak_bytes: self.peak.max(self.used_bytes()),
             live_grants: self.live_grants,
             acquired_total: self.acquired,
             refused_total: self.refused,
@@ -365,14 +364,17 @@ unsafe impl SlabAllocator for TlsfSlab {
     }
 
     fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
-        let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes <= MAX_CAPACITY_BYTES);
+        let grown = self
+            .capacity
+            .checked_add(extra_bytes)
+            .filter(|bytes| self.origin.saturating_add(*bytes) < self.max_bytes);
         let Some(grown) = grown.filter(|_| self.blocks.can_cut() || !self.out_of_nodes()) else {
             return Err(Misuse::Overflow { operation: "grow", bytes: extra_bytes });
         };
         let before = self.usable();
         self.capacity = grown;
         if self.usable() > before {
-            self.blocks.extend(self.usable() - before);
+            self.blocks.extend((self.usable() - before) >> self.shift);
             self.longest = self.longest(1);
         }
         Ok(self.usable())
@@ -399,15 +401,12 @@ unsafe impl SlabAllocator for TlsfSlab {
         let mut node = self.blocks.first;
         while node != NONE {
             let block = self.blocks.block(node);
-            let lifetime = self.blocks.tag(node).map_or(Lifetime::General, |tag| tag.lifetime);
             let state = match block.state() {
                 State::Free => SegmentState::Free,
-                State::Live => SegmentState::Live { lifetime },
-                State::Pending => {
-                    SegmentState::Pending { waits_for: self.pending.waits_for(&self.blocks, node) }
-                }
+                State::Live => SegmentState::Live { lifetime: block.lifetime() },
+                State::Pending => SegmentState::Pending { waits_for: Some(self.pending.waits_for(node)) },
             };
-            visit(Segment { offset: block.offset, len: block.len(), state });
+            visit(Segment { offset: block.offset() << self.shift, len: block.len() << self.shift, state });
             node = block.after;
         }
         Ok(())
@@ -497,7 +496,7 @@ mod tests {
     #[test]
     fn a_node_whose_generations_are_used_up_is_never_granted_again() {
         let mut slab = slab(1 << 16, 4);
-        slab.blocks.start_generations(u32::MAX - 2);
+        slab.blocks.start_generations(MAX_GENERATION - 2);
         let mut handles = Vec::new();
         while let Ok(grant) = slab.acquire(&Request::new(256)) {
             assert!(!handles.contains(&grant.handle), "{grant:?}");

@@ -187,22 +187,25 @@ fn disjoint(held: &[Grant], grant: Grant) -> Result<(), Violation> {
 /// Bytes wait for every stamp given with them, whatever their neighbours wait for.
 pub(crate) fn pending_bytes_wait(build: Build<'_>) -> Result<(), Violation> {
     for mut slab in built(build, &[4096, 65_536])? {
-        for (lifetime, longest) in served(&mut *slab, 1) {
+        for (round, (lifetime, longest)) in (0..).zip(served(&mut *slab, 1)) {
+            // Epochs are never used twice.
+            let base = 100 * round;
             let request = Request::new((longest / 4).max(1)).with_align(1).with_lifetime(lifetime);
             let (held, _) = fill(&mut *slab, &request, MOST);
             // Neighbours wait for different queues and epochs; the last one for two queues.
             let stamps = |turn: usize| {
                 if turn % 4 == 3 {
-                    vec![stamp(0, 9), stamp(1, 9)]
+                    vec![stamp(0, base + 9), stamp(1, base + 9)]
                 } else {
-                    vec![stamp(turn as u32 % 2, 5 + turn as u64 % 4)]
+                    vec![stamp(turn as u32 % 2, base + 5 + turn as u64 % 4)]
                 }
             };
             for (turn, grant) in held.iter().enumerate() {
                 let released = slab.release(grant.handle, &stamps(turn));
                 promise(released.is_ok(), "a live grant can be released", || format!("{released:?}"))?;
             }
-            for completed in [[0, 0], [5, 0], [5, 6], [8, 6], [8, 9], [9, 8], [9, 9]] {
+            for completed in [[0u64, 0], [5, 0], [5, 6], [8, 6], [8, 8], [9, 8], [9, 9]] {
+                let completed = completed.map(|epoch| base + epoch);
                 settle(&mut *slab, &completed);
                 // Small pieces, so that whatever has been cut or joined shows.
                 let small = Request { len: (request.len / 3).max(1), ..request };
@@ -228,7 +231,7 @@ pub(crate) fn pending_bytes_wait(build: Build<'_>) -> Result<(), Violation> {
                     let _ = slab.release(grant.handle, &[]);
                 }
             }
-            settle(&mut *slab, &[9, 9]);
+            settle(&mut *slab, &[base + 9, base + 9]);
             let stats = slab.stats();
             promise(
                 stats.pending_bytes == 0 && stats.live_bytes == 0,
@@ -244,11 +247,12 @@ pub(crate) fn pending_bytes_wait(build: Build<'_>) -> Result<(), Violation> {
 pub(crate) fn rewinds_in_flight_wait(build: Build<'_>) -> Result<(), Violation> {
     for clear in [false, true] {
         for mut slab in built(build, &[4096, 65_536])? {
-            for (lifetime, longest) in served(&mut *slab, 1) {
+            for (round, (lifetime, longest)) in (0..).zip(served(&mut *slab, 1)) {
+                let base = 100 * round;
                 let request = Request::new(longest).with_align(1).with_lifetime(lifetime);
                 let scope = slab.push_scope();
                 let granted = slab.acquire(&request);
-                let after = [stamp(0, 3)];
+                let after = [stamp(0, base + 3)];
                 let ended = match (clear, scope) {
                     (true, _) => slab.clear(&after),
                     (false, Ok(scope)) => slab.rewind(scope, &after),
@@ -262,13 +266,13 @@ pub(crate) fn rewinds_in_flight_wait(build: Build<'_>) -> Result<(), Violation> 
                         "resident grants survive rewind and clear, others do not",
                         || format!("{request:?}: {ended:?}"),
                     )?;
-                    slab.reclaim(&[2]);
+                    slab.reclaim(&[base + 2]);
                     let early = slab.acquire(&request);
                     let waits = early.is_err();
                     promise(waits, "rewound bytes stay pending until their stamps complete", || {
                         format!("{early:?}")
                     })?;
-                    settle(&mut *slab, &[3]);
+                    settle(&mut *slab, &[base + 3]);
                     let late = slab.acquire(&request);
                     promise(
                         late.is_ok() != resident,
@@ -289,7 +293,7 @@ pub(crate) fn rewinds_in_flight_wait(build: Build<'_>) -> Result<(), Violation> 
                     // Over after a rewind, live after an unsupported one or if resident.
                     let _ = slab.release(grant.handle, &[]);
                 }
-                settle(&mut *slab, &[u64::MAX; 16]);
+                settle(&mut *slab, &[base + 3]);
             }
         }
     }
@@ -330,7 +334,8 @@ pub(crate) fn growth(build: Build<'_>) -> Result<(), Violation> {
 /// A full allocator says how full, and a map drawn of it agrees.
 pub(crate) fn full_is_honest(build: Build<'_>) -> Result<(), Violation> {
     for mut slab in built(build, &[4096, 65_536])? {
-        for (lifetime, longest) in served(&mut *slab, 1) {
+        for (round, (lifetime, longest)) in (0..).zip(served(&mut *slab, 1)) {
+            let base = 100 * round;
             let request = Request::new((longest / 8).max(1)).with_align(1).with_lifetime(lifetime);
             let (held, refusal) = fill(&mut *slab, &request, MOST);
             promise(refusal.is_some(), "no more is granted than there is", || format!("{held:?}"))?;
@@ -340,13 +345,13 @@ pub(crate) fn full_is_honest(build: Build<'_>) -> Result<(), Violation> {
                 })?;
             }
             for grant in held {
-                let _ = slab.release(grant.handle, &[stamp(1, 4)]);
+                let _ = slab.release(grant.handle, &[stamp(1, base + 4)]);
             }
             if let Err(Refusal::Full { pending, oldest, .. }) =
                 slab.acquire(&Request { len: longest, ..request })
             {
                 promise(
-                    pending > 0 && oldest == Some(stamp(1, 4)),
+                    pending > 0 && oldest == Some(stamp(1, base + 4)),
                     "a refusal names the stamp to wait for",
                     || format!("pending {pending}, oldest {oldest:?}"),
                 )?;
@@ -360,7 +365,7 @@ pub(crate) fn full_is_honest(build: Build<'_>) -> Result<(), Violation> {
             promise(mapped.is_err() || free == slab.stats().free_bytes(), "the memory map adds up", || {
                 format!("{free} free by the map, {:?}", slab.stats())
             })?;
-            settle(&mut *slab, &[0, 4]);
+            settle(&mut *slab, &[0, base + 4]);
         }
     }
     Ok(())

@@ -356,19 +356,20 @@ impl Run {
     /// The longest request of its kind is served by an idle allocator.
     fn whole(&mut self, request: &Request) -> Result<(), Violation> {
         let stats = self.subject.stats();
-        let longest = match self.subject.acquire(request) {
-            Ok(grant) => Ok(grant),
-            Err(refusal @ Refusal::NeverFits { max_bytes: 0 }) => Err(refusal),
-            Err(Refusal::NeverFits { max_bytes }) if max_bytes < request.len => {
-                self.model.refused();
-                self.subject.acquire(&Request { len: max_bytes, ..*request })
+        let mut longest = self.subject.acquire(request);
+        // Refusals that name a smaller length are taken at their word: adaptors may do so one after the other.
+        for _ in 0..3 {
+            let smaller = match longest {
+                Err(Refusal::NeverFits { max_bytes }) => max_bytes,
+                Err(Refusal::Limit { limit_bytes, .. }) => limit_bytes,
+                _ => 0,
+            };
+            if smaller == 0 || smaller >= request.len {
+                break;
             }
-            Err(Refusal::Limit { limit_bytes, .. }) if limit_bytes < request.len => {
-                self.model.refused();
-                self.subject.acquire(&Request { len: limit_bytes, ..*request })
-            }
-            Err(refusal) => Err(refusal),
-        };
+            self.model.refused();
+            longest = self.subject.acquire(&Request { len: smaller, ..*request });
+        }
         match longest {
             Ok(grant) => {
                 self.model.granted(&Request { len: grant.len, ..*request }, grant)?;

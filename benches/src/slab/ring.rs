@@ -1,0 +1,326 @@
+//! The ring: 192 grants in flight in 256 MiB, first in, first out, beside one written by hand without a check.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+
+use cuforge_core::{
+    BufferView, Handle, Ledger, LedgerLimits, Lifetime, QueueId, Request, SlabAllocator, Stamp,
+};
+use cuforge_slab::{RegionLayout, RegionSlab, RingSlab, SlabLimits, TlsfSlab};
+use offset_allocator::{Allocation, Allocator};
+use range_alloc::RangeAllocator;
+
+use super::sizes::{STEP, log_uniform};
+use super::{Outcome, Side, ns_each, ratio};
+use crate::area::Settings;
+use crate::figure::{Bar, Figure};
+use crate::rounds::repeat;
+
+const CAPACITY: u64 = 256 << 20;
+const IN_FLIGHT: usize = 192;
+/// So many a slice.
+const OPERATIONS: usize = 8_192;
+const SIZES: usize = 4_096;
+
+/// A ring as one writes it by hand: logical ends that only grow, a physical start beside them, no division. It rounds,
+/// wraps and sees when it is full, and checks nothing else: no zero length, no overflow, no alignment but 256, no stale
+/// or repeated end, no order, no statistics.
+#[derive(Default)]
+struct Bare {
+    start: u64,
+    head: u64,
+    tail: u64,
+}
+
+impl Bare {
+    #[inline]
+    fn acquire(&mut self, len: u64) -> Option<(u64, u64)> {
+        let start = (self.start + 255) & !255;
+        if start + len > CAPACITY {
+            return self.go_round(len);
+        }
+        let head = self.head + (start - self.start) + len;
+        if head - self.tail > CAPACITY {
+            return None;
+        }
+        self.head = head;
+        self.start = start + len;
+        Some((start, head))
+    }
+
+    /// Out of line, so that the wrap is a branch that is predicted and no select in the way of the next call.
+    #[cold]
+    fn go_round(&mut self, len: u64) -> Option<(u64, u64)> {
+        let head = self.head + (CAPACITY - self.start) + len;
+        if head - self.tail > CAPACITY {
+            return None;
+        }
+        self.head = head;
+        self.start = len;
+        Some((0, head))
+    }
+
+    #[inline]
+    fn retire(&mut self, end: u64) {
+        self.tail = end;
+    }
+}
+
+/// The same with what retiring the oldest takes: the ends of what is in flight, in a queue of its own without a check.
+struct ByHand {
+    bare: Bare,
+    ends: [u64; 256],
+    newest: u8,
+    oldest: u8,
+}
+
+impl ByHand {
+    fn new() -> Self {
+        Self { bare: Bare::default(), ends: [0; 256], newest: 0, oldest: 0 }
+    }
+}
+
+/// Fills the flight, then ends the oldest and takes a new one, over and over; nanoseconds for both. What is in flight
+/// waits in a queue, as it does in a program. What is handed out is used (it goes to a black box), and the allocator
+/// lives in memory between calls: a loop that does nothing else would keep a small one in registers.
+fn laps<S: Side>(sizes: &[u64], side: &mut S) -> Outcome<f64> {
+    let flight: Option<VecDeque<S::Token>> =
+        sizes.iter().take(IN_FLIGHT).map(|len| Some(side.take(*len)?.1)).collect();
+    let mut flight = flight.ok_or("the first lap does not fit")?;
+    let mut ok = true;
+    let mut sizes = sizes.iter().cycle().skip(IN_FLIGHT);
+    let ns = ns_each(OPERATIONS, || {
+        for _ in 0..OPERATIONS {
+            let side = black_box(&mut *side);
+            ok &= flight.pop_front().is_some_and(|token| side.end(token));
+            let taken = sizes.next().and_then(|len| side.take(black_box(*len)));
+            match taken {
+                Some((offset, token)) => {
+                    black_box(offset);
+                    flight.push_back(token);
+                }
+                None => ok = false,
+            }
+        }
+        Ok(())
+    })?;
+    ok &= flight.into_iter().all(|token| side.end(token));
+    if ok { Ok(ns) } else { Err("a call was refused".into()) }
+}
+
+impl Side for ByHand {
+    type Token = u64;
+
+    #[inline]
+    fn take(&mut self, len: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.bare.acquire(len)?;
+        self.ends[self.newest as usize] = end;
+        self.newest = self.newest.wrapping_add(1);
+        Some((start, start))
+    }
+
+    #[inline]
+    fn end(&mut self, _: u64) -> bool {
+        self.bare.retire(self.ends[self.oldest as usize]);
+        self.oldest = self.oldest.wrapping_add(1);
+        true
+    }
+}
+
+/// The caller keeps the ends itself.
+impl Side for Bare {
+    type Token = u64;
+
+    #[inline]
+    fn take(&mut self, len: u64) -> Option<(u64, u64)> {
+        self.acquire(len)
+    }
+
+    #[inline]
+    fn end(&mut self, end: u64) -> bool {
+        self.retire(end);
+        true
+    }
+}
+
+fn by_hand(sizes: &[u64]) -> Outcome<f64> {
+    laps(sizes, &mut black_box(ByHand::new()))
+}
+
+fn bare(sizes: &[u64]) -> Outcome<f64> {
+    laps(sizes, &mut black_box(Bare::default()))
+}
+
+fn transient(len: u64) -> Request {
+    Request::new(len).with_lifetime(Lifetime::Transient)
+}
+
+fn limits() -> SlabLimits {
+    SlabLimits { grants: 256, ..SlabLimits::default() }
+}
+
+struct Slab<'a, A: ?Sized>(&'a mut A);
+
+impl<A: SlabAllocator + ?Sized> Side for Slab<'_, A> {
+    type Token = Handle;
+
+    #[inline]
+    fn take(&mut self, len: u64) -> Option<(u64, Handle)> {
+        self.0.acquire(&transient(len)).ok().map(|grant| (grant.offset, grant.handle))
+    }
+
+    #[inline]
+    fn end(&mut self, handle: Handle) -> bool {
+        self.0.release(handle, &[]).is_ok()
+    }
+}
+
+fn allocator<A: SlabAllocator + ?Sized>(slab: &mut A, sizes: &[u64]) -> Outcome<f64> {
+    laps(sizes, &mut Slab(slab))
+}
+
+impl Side for &mut Ledger {
+    type Token = BufferView;
+
+    #[inline]
+    fn take(&mut self, len: u64) -> Option<(u64, BufferView)> {
+        self.acquire(&transient(len)).ok().map(|view| (view.offset(), view))
+    }
+
+    #[inline]
+    fn end(&mut self, view: BufferView) -> bool {
+        self.release(view).is_ok()
+    }
+}
+
+impl Side for Allocator<u32> {
+    type Token = Allocation<u32>;
+
+    fn take(&mut self, len: u64) -> Option<(u64, Allocation<u32>)> {
+        self.allocate((len / STEP) as u32).map(|taken| (u64::from(taken.offset), taken))
+    }
+
+    fn end(&mut self, taken: Allocation<u32>) -> bool {
+        self.free(taken);
+        true
+    }
+}
+
+impl Side for RangeAllocator<u64> {
+    type Token = (u64, u64);
+
+    fn take(&mut self, len: u64) -> Option<(u64, (u64, u64))> {
+        self.allocate_range(len).ok().map(|range| (range.start, (range.start, range.end)))
+    }
+
+    fn end(&mut self, (start, end): (u64, u64)) -> bool {
+        self.free_range(start..end);
+        true
+    }
+}
+
+/// Frames of 64 grants ended by stamps: one sealed epoch a frame, two frames in flight, reclaimed once a frame.
+fn by_stamps(slab: &mut dyn SlabAllocator, sizes: &[u64]) -> Outcome<f64> {
+    const FRAME: usize = 64;
+    let mut epoch = 0;
+    let mut handles = [Handle(0); FRAME];
+    let mut ok = true;
+    let frames = OPERATIONS / FRAME;
+    let ns = ns_each(frames * FRAME, || {
+        for frame in 0..frames {
+            for (slot, len) in handles.iter_mut().zip(&sizes[frame % 32 * FRAME..]) {
+                match slab.acquire(&transient(*len)) {
+                    Ok(grant) => *slot = grant.handle,
+                    Err(_) => ok = false,
+                }
+            }
+            epoch += 1;
+            let after = [Stamp { queue: QueueId(0), epoch }];
+            for handle in handles {
+                ok &= slab.release(handle, &after).is_ok();
+            }
+            black_box(slab.reclaim(&[epoch - 1]));
+        }
+        Ok(())
+    })?;
+    slab.reclaim(&[u64::MAX]);
+    if ok { Ok(ns) } else { Err("a call was refused".into()) }
+}
+
+/// The same by hand: a queue of epochs and what each of them used.
+fn by_hand_by_epochs(sizes: &[u64]) -> Outcome<f64> {
+    const FRAME: usize = 64;
+    let mut ring = black_box(Bare::default());
+    let mut ends = [0u64; 2];
+    let frames = OPERATIONS / FRAME;
+    ns_each(frames * FRAME, || {
+        for frame in 0..frames {
+            for len in &sizes[frame % 32 * FRAME..][..FRAME] {
+                ends[frame % 2] = black_box(ring.acquire(*len).ok_or("full")?).1;
+            }
+            // The frame before is complete.
+            ring.retire(ends[1 - frame % 2]);
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
+    let sizes = log_uniform(SIZES, 1);
+    let hand = || by_hand(&sizes);
+    let mut ring = RingSlab::with_limits(CAPACITY, limits())?;
+    let mut boxed: Box<dyn SlabAllocator + Send> =
+        black_box(Box::new(RingSlab::with_limits(CAPACITY, limits())?));
+    let ledger_limits = LedgerLimits { grants: 256, queues: 4 };
+    let mut ledger = Ledger::new(Box::new(RingSlab::with_limits(CAPACITY, limits())?), ledger_limits);
+    ledger.register_queue()?;
+    let layout = RegionLayout { transient_bytes: CAPACITY, read_only_bytes: 0 };
+    let mut regions = RegionSlab::with_layout(2 * CAPACITY, layout, limits())?;
+    let mut general = TlsfSlab::with_limits(CAPACITY, limits())?;
+    let absolute = repeat(settings.rounds(), hand)?;
+    let mut figures = vec![
+        Figure::new("ring by hand, unchecked, take and end", "ns", absolute, settings.rounds()),
+        ratio("ring / by hand", settings, Some(Bar::AtMost(1.35)), || allocator(&mut ring, &sizes), hand)?,
+        ratio(
+            "ring in a Box<dyn> / by hand",
+            settings,
+            Some(Bar::AtMost(1.8)),
+            || allocator(&mut *boxed, &sizes),
+            hand,
+        )?,
+        ratio(
+            "ring through the ledger / by hand",
+            settings,
+            Some(Bar::AtMost(3.0)),
+            || laps(&sizes, &mut &mut ledger),
+            hand,
+        )?,
+        ratio(
+            "ring / by hand with the ends kept by the caller",
+            settings,
+            None,
+            || allocator(&mut ring, &sizes),
+            || bare(&sizes),
+        )?,
+        ratio("ring inside regions / by hand", settings, None, || allocator(&mut regions, &sizes), hand)?,
+        ratio(
+            "general on a ring's load / by hand",
+            settings,
+            None,
+            || allocator(&mut general, &sizes),
+            hand,
+        )?,
+    ];
+    figures.push(ratio(
+        "ring by stamps, a frame of 64 an epoch / by hand by epochs",
+        settings,
+        None,
+        || by_stamps(&mut ring, &sizes),
+        || by_hand_by_epochs(&sizes),
+    )?);
+    let peer = || laps(&sizes, &mut Allocator::<u32>::with_max_allocs((CAPACITY / STEP) as u32, 1024));
+    figures.push(ratio("offset-allocator on a ring's load / by hand", settings, None, peer, hand)?);
+    let peer = || laps(&sizes, &mut RangeAllocator::new(0..CAPACITY));
+    figures.push(ratio("range-alloc on a ring's load / by hand", settings, None, peer, hand)?);
+    Ok(figures)
+}
