@@ -3,6 +3,25 @@
 //! A [`Case`] is a kernel under a schedule over a shape, with generated inputs and a [`Reference`] in plain Rust. The
 //! reference is written once, generic over [`Real`]: run with `f64` it gives the value, run with [`Tracked`] it also
 //! gives a rigorous bound on how far a correct kernel may be off, so that no tolerance is a bare constant.
+//! A verdict is [`Verdict::Passed`] only if the case has shown that it can fail.
+//!
+//! # Example: a kernel of the corpus on the simulated device
+//!
+//! ```
+//! use cuforge_oracle::corpus::{self, Form, Shape};
+//! use cuforge_oracle::{SimContext, Verdict, report, verify};
+//!
+//! let rms_norm = corpus::find("rms_norm").ok_or("no rms_norm")?;
+//! let schedule = &rms_norm.schedules(Form::WrittenPtx)[0];
+//! let case = rms_norm.case(Form::WrittenPtx, &Shape::new(&[4, 100]), schedule)?;
+//! let report = verify(&case, &mut SimContext::builder().build()?)?;
+//! assert_eq!(report.verdict, Verdict::Passed);
+//! assert!(report.worst().is_some_and(|(_, element)| element.ratio() <= 1.0));
+//! println!("{}", report::to_table(&[report]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Case::builder`] shows how a kernel of your own becomes a case.
 #![deny(unsafe_code)]
 
 mod adapters;

@@ -3,7 +3,7 @@
 
 use cuforge_core::{
     Access, Arguments, BuildOptions, ContextErrorKind, DeclaredBlock, Element, Extent, KernelSpec,
-    OracleContext, Parameter, Request, Schedule,
+    OracleContext, Parameter, Request, Schedule, SharedMemory,
 };
 use cuforge_oracle::{
     Case, CaseBuilder, CheckOptions, Evaluation, Fate, Fill, OracleError, Outcome, Policy, Real, Reference,
@@ -433,6 +433,12 @@ fn bad_input_to_the_device_is_a_typed_error_that_names_it() {
         right().replace(", .param .u32 f_2", "").replace("ld.param.u32 %r2, [f_2];", "mov.u32 %r2, 8;");
     let (kind, text) = prepare(&spec(fewer), &schedule);
     assert!(kind == ContextErrorKind::Misuse && text.contains("declares 20 bytes"), "{kind:?} {text}");
+    let greedy = SharedMemory { fixed_bytes: 228 << 10, bytes_per_thread: 0 };
+    let (kind, text) = prepare(&spec(right()).with_shared_memory(greedy), &schedule);
+    assert!(
+        kind == ContextErrorKind::Misuse && text.contains("shared memory exceed 232448"),
+        "{kind:?} {text}"
+    );
     let (kind, text) = prepare(&spec(right()), &Schedule::new([2048, 1, 1]));
     assert!(kind == ContextErrorKind::Misuse && text.contains("2048"), "{kind:?} {text}");
 }

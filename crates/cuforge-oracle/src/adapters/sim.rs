@@ -107,6 +107,7 @@ impl SimContextBuilder {
         let constraints = Constraints {
             memory_bytes: self.memory_bytes,
             max_buffer_bytes: self.memory_bytes,
+            max_shared_bytes_opt_in: shared_opt_in_bytes(self.capability),
             ..Constraints::default()
         };
         Ok(SimContext {
@@ -358,6 +359,18 @@ impl OracleContext for SimContext {
     }
 }
 
+/// Most shared memory of a block; CUDA C++ Programming Guide 12.9, technical specifications per compute capability.
+fn shared_opt_in_bytes(capability: ComputeCapability) -> u32 {
+    let kib = match capability.sm() {
+        0..75 => 96,
+        75 => 64,
+        80 | 87 => 163,
+        76..90 | 120.. => 99,
+        _ => 227,
+    };
+    kib << 10
+}
+
 pub(super) fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
@@ -366,7 +379,10 @@ fn hand_written(text: &str, target: Target) -> ModuleImage {
     ModuleImage {
         cubin: None,
         ptx: Some(Arc::from(text)),
-        entry_points: Vec::new(),
+        // A text that does not parse is refused right after this.
+        entry_points: Module::parse(text)
+            .map(|module| module.entries().map(|entry| entry.name.to_string()).collect())
+            .unwrap_or_default(),
         lowered_names: Vec::new(),
         target,
         decision: "PTX as it was given".to_owned(),
