@@ -13,16 +13,12 @@ use cuforge_core::{
     ModuleImage, Parameter, Progress, Refusal, Request, Schedule, SlabAllocator, Stamp, Stats,
 };
 use cuforge_launch::{BoundLaunch, Device, Pipeline, Slab, SlabOptions, Stream};
-use raw::Raw;
+use raw::{BURST, BURSTS, Raw};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
 const KERNELS: &str = include_str!("../../tests/kernels/plain.ptx");
-
-/// Launches of one sample, in bursts of [`BURST`].
-const BURSTS: usize = 64;
-const BURST: usize = 32;
 
 const MIB: usize = 1 << 20;
 

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::ptr;
 use std::time::Instant;
 
-use super::{BURST, BURSTS};
+/// Bursts of one sample.
+pub(super) const BURSTS: usize = 64;
+/// Launches of one burst.
+pub(super) const BURST: usize = 32;
 
 type Launch = unsafe extern "system" fn(
     *mut c_void,

@@ -32,6 +32,13 @@ pub struct SessionBuilder {
     cache_folder: Option<PathBuf>,
 }
 
+impl Session {
+    /// Configures a session.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::new()
+    }
+}
+
 impl SessionBuilder {
     pub(crate) fn new() -> Self {
         Self {

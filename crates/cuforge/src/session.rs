@@ -1,6 +1,5 @@
 //! The session: one device, one slab, one stream and a compiler, wired together.
 
-use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 use bytemuck::Pod;
 use cuforge_compile::{CacheOptions, Compiler, SearchPaths};
@@ -70,11 +69,6 @@ impl Code {
 }
 
 impl Session {
-    /// Configures a session.
-    pub fn builder() -> SessionBuilder {
-        SessionBuilder::new()
-    }
-
     pub(crate) fn new(device: Device, slab: Slab, stream: Stream, code: Code) -> Self {
         Self { device, slab, stream, code, built: HashMap::new() }
     }
