@@ -19,4 +19,9 @@ pub const AREAS: &[Area] = &[
         about: "the allocators: ring, general, tail, utilisation, frames, beside published ones",
         run: crate::slab::run,
     },
+    Area {
+        name: "sim",
+        about: "the simulator: PTX instructions a second, checked and unchecked",
+        run: crate::sim::run,
+    },
 ];

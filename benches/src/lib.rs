@@ -9,6 +9,7 @@ mod compile;
 mod figure;
 mod launch;
 mod rounds;
+mod sim;
 mod slab;
 
 pub use area::{Area, Measured, Settings};

@@ -206,7 +206,7 @@ fn switches_tables_and_local_arrays_work() {
         }
         let mut local: Vec<u32> = (0..32).map(|i| y[i as usize] * i).collect();
         for i in 0..32 {
-            local[i * 5 & 31] = local[i * 5 & 31].wrapping_add(local[i]);
+            local[(i * 5) & 31] = local[(i * 5) & 31].wrapping_add(local[i]);
         }
         let call = Call::new().buffer(&y).word(5);
         assert_eq!(call.run(&program.kernel("scratch").unwrap(), 1, 1, 0, 0)[0], local[5], "{name}");
