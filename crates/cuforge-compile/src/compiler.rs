@@ -120,7 +120,7 @@ impl Compiler {
             linker: None,
             bundle: None,
             vouched: false,
-            headers: Headers::new(HeaderCheck::Once),
+            headers: Headers::new(HeaderCheck::Once, None),
             memory: Memory::new(0, Arc::clone(&counters)),
             disk: None,
             rejects: Rejects::new(None, Arc::clone(&counters)),
@@ -151,7 +151,7 @@ impl Compiler {
             .map(|folder| Disk::new(folder, options.disk_bytes, options.locator, Arc::clone(counters)));
         self.rejects = Rejects::new(self.disk.as_ref().map(Disk::root), Arc::clone(counters));
         self.memory = Memory::new(options.memory_bytes, Arc::clone(counters));
-        self.headers = Headers::new(options.header_check);
+        self.headers = Headers::new(options.header_check, self.disk.as_ref().map(Disk::header_index));
         self
     }
 

@@ -7,20 +7,23 @@
 
 #[cfg(test)]
 mod closure_holds;
+mod facts;
+mod index;
 pub(crate) mod scan;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::{self, Metadata};
+use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cuforge_core::Digest;
 use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 
 use crate::bytes::Writer;
+use facts::{Facts, Stamp};
 use scan::{Include, Scan};
 
 /// More files than this are not tracked; CUDA's whole header tree has 2,400.
@@ -31,7 +34,8 @@ const FILE_LIMIT: usize = 20_000;
 #[non_exhaustive]
 pub enum HeaderCheck {
     /// Once for each [`Compiler`](crate::Compiler): a file that changes later is not seen until another one is made. A
-    /// hit in memory then costs no file access.
+    /// hit in memory then costs no file access. The first look reads nothing either where an index beside the cache
+    /// entries knows a file of the same size, times, inode and device.
     #[default]
     Once,
     /// At every request: size, time, inode and device of every file of the closure, and every name that was looked for
@@ -46,24 +50,18 @@ pub(crate) struct Headers {
     known: RwLock<HashMap<PathBuf, Option<Arc<Facts>>>>,
     /// Digests of whole folders, kept only where files are looked at once.
     trees: RwLock<HashMap<PathBuf, Option<[u8; 32]>>>,
+    /// What an earlier process knew, and where it is kept.
+    index: Option<IndexPlace>,
+    earlier: OnceLock<HashMap<PathBuf, Arc<Facts>>>,
+    /// Whether something is known that the index does not hold.
+    learned: AtomicBool,
 }
 
-/// One header file.
-#[derive(Debug)]
-struct Facts {
-    stamp: Stamp,
-    digest: [u8; 32],
-    scan: Scan,
-}
-
-/// What tells a changed file without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    bytes: u64,
-    modified: Option<SystemTime>,
-    inode: u64,
-    device: u64,
-    changed: i128,
+/// Where an index lies and where it is written first.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexPlace {
+    pub(crate) file: PathBuf,
+    pub(crate) scratch: PathBuf,
 }
 
 /// The header files of one request.
@@ -85,8 +83,16 @@ impl Closure {
 }
 
 impl Headers {
-    pub(crate) fn new(check: HeaderCheck) -> Self {
-        Self { check, known: RwLock::default(), trees: RwLock::default() }
+    /// With an index file, if there is a place for one.
+    pub(crate) fn new(check: HeaderCheck, index: Option<IndexPlace>) -> Self {
+        Self {
+            check,
+            known: RwLock::default(),
+            trees: RwLock::default(),
+            index,
+            earlier: OnceLock::new(),
+            learned: AtomicBool::new(false),
+        }
     }
 
     pub(crate) const fn check(&self) -> HeaderCheck {
@@ -115,7 +121,28 @@ impl Headers {
             }
             walk.enter(&facts.scan, path.parent(), &mut waiting);
         }
-        walk.finish()
+        let closure = walk.finish();
+        self.remember();
+        closure
+    }
+
+    /// Writes the index if this process knows more. A failure costs the next process some reading.
+    fn remember(&self) {
+        let Some(index) = &self.index else { return };
+        if !self.learned.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let known = self.known.read();
+        let mut all: HashMap<&PathBuf, &Arc<Facts>> = self.earlier().iter().collect();
+        all.extend(known.iter().filter_map(|(path, facts)| Some((path, facts.as_ref()?))));
+        if let Err(error) = index::store(&index.file, &index.scratch, all.into_iter()) {
+            tracing::debug!(index = %index.file.display(), %error, "header index cannot be written");
+        }
+    }
+
+    fn earlier(&self) -> &HashMap<PathBuf, Arc<Facts>> {
+        self.earlier
+            .get_or_init(|| self.index.as_ref().map(|index| index::load(&index.file)).unwrap_or_default())
     }
 
     /// The digest of every file below a folder, or `None` if there are too many.
@@ -139,31 +166,19 @@ impl Headers {
         {
             return known;
         }
-        let stamp = fs::metadata(path).ok().filter(Metadata::is_file).map(|meta| Stamp::of(&meta));
-        let facts = match (stamp, known.flatten()) {
-            (None, _) => None,
-            (Some(stamp), Some(known)) if known.stamp == stamp => return Some(known),
+        let facts = Stamp::of(path).and_then(|stamp| {
+            let same = |facts: &&Arc<Facts>| facts.settled && facts.stamp == stamp;
+            let held = known.flatten();
+            if let Some(facts) = held.as_ref().filter(same).or_else(|| self.earlier().get(path).filter(same))
+            {
+                return Some(Arc::clone(facts));
+            }
+            self.learned.store(true, Ordering::Relaxed);
             // A file that cannot be read is none to the compiler either.
-            (Some(stamp), _) => fs::read(path).ok().map(|text| {
-                Arc::new(Facts { stamp, digest: Sha256::digest(&text).into(), scan: scan::scan(&text) })
-            }),
-        };
+            Facts::read(path, stamp).ok().map(Arc::new)
+        });
         self.known.write().insert(path.to_path_buf(), facts.clone());
         facts
-    }
-}
-
-impl Stamp {
-    fn of(meta: &Metadata) -> Self {
-        #[cfg(unix)]
-        let (inode, device, changed) = {
-            use std::os::unix::fs::MetadataExt;
-            let changed = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
-            (meta.ino(), meta.dev(), changed)
-        };
-        #[cfg(not(unix))]
-        let (inode, device, changed) = (0, 0, 0);
-        Self { bytes: meta.len(), modified: meta.modified().ok(), inode, device, changed }
     }
 }
 
@@ -265,7 +280,7 @@ mod tests {
 
         fn closure(&self, source: &str, folders: &[&str]) -> Closure {
             let folders: Vec<PathBuf> = folders.iter().map(|folder| self.0.join(folder)).collect();
-            Headers::new(HeaderCheck::EveryRequest).closure([source].into_iter(), &folders)
+            Headers::new(HeaderCheck::EveryRequest, None).closure([source].into_iter(), &folders)
         }
     }
 
@@ -314,6 +329,34 @@ mod tests {
     }
 
     #[test]
+    fn an_index_spares_reading_and_never_hides_a_change() {
+        let tree = Tree::new("index", &[("a/x.h", "#include \"y.h\"\n"), ("a/y.h", "1")]);
+        let (index, folders) = (tree.0.join("index"), [tree.0.join("a")]);
+        let closure = || {
+            let place = IndexPlace { file: index.clone(), scratch: tree.0.join("writing") };
+            let headers = Headers::new(HeaderCheck::Once, Some(place));
+            headers.closure(["#include <x.h>\n"].into_iter(), &folders)
+        };
+        let fresh = closure();
+        assert!(index::load(&index).is_empty(), "a file changed just now is not believed by its stamp");
+        // Beyond the time in which a file counts as changed just now.
+        std::thread::sleep(std::time::Duration::from_millis(2_100));
+        assert_eq!(closure(), fresh);
+        assert_eq!(index::load(&index).len(), 2);
+        let written = fs::metadata(&index).unwrap().modified().unwrap();
+        assert_eq!(closure(), fresh);
+        assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), written, "something was read again");
+        tree.write("a/y.h", "2");
+        assert_ne!(closure(), fresh);
+        tree.write("a/y.h", "1");
+        for garbage in ["", "CUFHIDX\u{1}", "something else"] {
+            fs::write(&index, garbage).unwrap();
+            assert_eq!(closure(), fresh);
+        }
+        assert_eq!(fs::read_dir(tree.0.join("writing")).unwrap().count(), 0);
+    }
+
+    #[test]
     fn cycles_end_and_folders_are_not_files() {
         let tree = Tree::new(
             "cycle",
@@ -357,7 +400,7 @@ mod tests {
         let folders = [tree.0.join("a")];
         for (check, sees) in [(HeaderCheck::Once, false), (HeaderCheck::EveryRequest, true)] {
             tree.write("a/x.h", "1");
-            let headers = Headers::new(check);
+            let headers = Headers::new(check, None);
             let closure = || headers.closure(["#include <x.h>\n"].into_iter(), &folders);
             let before = closure();
             tree.write("a/x.h", "22");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Named in [`SearchPaths::roots`].
+    /// Named in [`SearchPaths::roots`](crate::SearchPaths::roots).
     Option,
     /// The variable `CUFORGE_NVRTC`, a library or a folder.
     CuforgeNvrtc,

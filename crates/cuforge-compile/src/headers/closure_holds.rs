@@ -34,7 +34,7 @@ fn holds(version: &str, header: &str) {
     let nvrtc = Nvrtc::find(&SearchPaths::only([root])).unwrap();
     let source = format!("#include <{header}>\nextern \"C\" __global__ void k(int *x) {{ *x = 1; }}");
     let folders = nvrtc.include_dirs();
-    let closure = Headers::new(HeaderCheck::Once).closure([&*source].into_iter(), folders);
+    let closure = Headers::new(HeaderCheck::Once, None).closure([&*source].into_iter(), folders);
     assert_eq!(closure.uncacheable, None, "{version} {header}");
     let copy = std::env::temp_dir().join(format!(
         "cuforge-closure-{}-{version}-{}",

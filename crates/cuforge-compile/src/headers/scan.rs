@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
+
 /// One name that a text can include.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Include {
@@ -14,6 +16,10 @@ pub(crate) struct Include {
 }
 
 impl Include {
+    pub(crate) fn new(name: &[u8], quoted: bool) -> Self {
+        Self { name: path(name), quoted }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.name
     }
@@ -31,26 +37,28 @@ pub(crate) struct Scan {
     pub(crate) odd: Option<&'static str>,
 }
 
-/// What every word that includes something holds.
-const PART: &[u8] = b"include";
+/// Reasons of [`Scan::odd`].
+pub(super) const ODD: [&str; 2] =
+    ["its result depends on the time of the compilation", "it holds trigraphs, which may hide an include"];
+
+/// What every word that includes something holds: directives, `__has_include`, and wrappers of it.
+const PARTS: [&[u8]; 2] = [b"include", b"INCLUDE"];
 
 /// Scans a text for include directives and `__has_include`.
 pub(crate) fn scan(text: &[u8]) -> Scan {
     let mut scan = Scan::default();
     let contains = |word: &[u8]| find(text, word, 0).is_some();
     if contains(b"__TIME__") || contains(b"__DATE__") || contains(b"__TIMESTAMP__") {
-        scan.odd = Some("its result depends on the time of the compilation");
+        scan.odd = Some(ODD[0]);
     }
     if contains(b"??=") || contains(b"??/") {
-        scan.odd = Some("it holds trigraphs, which may hide an include");
+        scan.odd = Some(ODD[1]);
     }
     let text = spliced(text);
     scan.leaves = defines_a_path_that_leaves(&text);
-    let mut at = 0;
-    // In any case of letters, because libraries wrap `__has_include` into macros named after it.
-    while let Some(found) = find_word_part(&text, at) {
-        at = found + PART.len();
-        let behind = skip_word(&text, at);
+    // In capitals too, because libraries wrap `__has_include` into macros named after it.
+    for found in PARTS.iter().flat_map(|part| memmem::find_iter(&text, part)) {
+        let behind = skip_word(&text, found + PARTS[0].len());
         let (open, start) = skip_blank(&text, behind);
         match text.get(start) {
             Some(b'<') => scan.push(&text, start, b'>'),
@@ -66,9 +74,7 @@ pub(crate) fn scan(text: &[u8]) -> Scan {
 
 /// Whether a line that defines a macro holds something like a name of an include that leaves the folders.
 fn defines_a_path_that_leaves(text: &[u8]) -> bool {
-    let mut at = 0;
-    while let Some(found) = find(text, b"define", at) {
-        at = found + 1;
+    for found in memmem::find_iter(text, b"define") {
         let directive = back_over_blank(text, found)
             .is_some_and(|mark| text[..mark].ends_with(b"#") || text[..mark].ends_with(b"%:"));
         let len = text[found..].iter().position(|&byte| byte == b'\n').unwrap_or(text.len() - found);
@@ -89,7 +95,7 @@ impl Scan {
         let rest = &text[start + 1..];
         let len = rest.iter().position(|&byte| byte == close || byte == b'\n');
         let Some(len) = len.filter(|&len| len > 0 && rest[len] == close) else { return };
-        let include = Include { name: path(&rest[..len]), quoted: close == b'"' };
+        let include = Include::new(&rest[..len], close == b'"');
         if !self.includes.contains(&include) {
             self.includes.push(include);
         }
@@ -99,11 +105,10 @@ impl Scan {
 /// Whether the word around `part` is a directive, or a `__has_include` with its bracket, and not just the word.
 fn names_a_macro(text: &[u8], part: Range<usize>, open: bool, argument: usize) -> bool {
     let start = text[..part.start].iter().rposition(|&byte| !is_word(byte)).map_or(0, |at| at + 1);
-    let word = text[start..part.end].to_ascii_lowercase();
-    if word.ends_with(b"has_include") || word.ends_with(b"has_include_next") {
+    if asks(&text[start..part.end]) {
         return open && !wraps_the_question(text, start, argument);
     }
-    if text[part.start..].iter().take(PART.len()).any(u8::is_ascii_uppercase) {
+    if text[part.start] != PARTS[0][0] {
         return false;
     }
     // Back over blanks and comments to the mark, and from there to the start of the line.
@@ -131,8 +136,14 @@ fn wraps_the_question(text: &[u8], word: usize, argument: usize) -> bool {
     let argument = &text[argument..skip_word(text, argument)];
     let parameters = rest.split(')').next().unwrap_or("");
     let takes_it = parameters.split(',').any(|parameter| parameter.trim().as_bytes() == argument);
-    let name = name.trim().to_ascii_lowercase();
-    takes_it && (name.ends_with("has_include") || name.ends_with("has_include_next"))
+    takes_it && asks(name.trim().as_bytes())
+}
+
+/// Whether a word is `__has_include` or a wrapper named after it.
+fn asks(word: &[u8]) -> bool {
+    [&b"has_include"[..], b"has_include_next", b"HAS_INCLUDE", b"HAS_INCLUDE_NEXT"]
+        .iter()
+        .any(|end| word.ends_with(end))
 }
 
 /// The end of the last thing before `at` that is neither blank nor comment; `None` at the start of the text.
@@ -200,35 +211,12 @@ fn spliced(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(joined)
 }
 
-/// The next place of `include` in any case of letters.
-fn find_word_part(text: &[u8], from: usize) -> Option<usize> {
-    let rest = text.get(from..)?;
-    let mut at = 0;
-    while let Some(step) = rest[at..].iter().position(|byte| byte.eq_ignore_ascii_case(&PART[0])) {
-        at += step;
-        if rest[at..].get(..PART.len()).is_some_and(|word| word.eq_ignore_ascii_case(PART)) {
-            return Some(from + at);
-        }
-        at += 1;
-    }
-    None
-}
-
 fn find(text: &[u8], word: &[u8], from: usize) -> Option<usize> {
-    let rest = text.get(from..)?;
-    let mut at = 0;
-    // The first byte rules out most places at once.
-    while let Some(step) = rest[at..].iter().position(|byte| *byte == word[0]) {
-        at += step;
-        if rest[at..].starts_with(word) {
-            return Some(from + at);
-        }
-        at += 1;
-    }
-    None
+    memmem::find(text.get(from..)?, word).map(|at| from + at)
 }
 
-fn path(name: &[u8]) -> PathBuf {
+/// A path from its bytes.
+pub(super) fn path(name: &[u8]) -> PathBuf {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
@@ -314,6 +302,7 @@ mod tests {
             "#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE(NAME)",
             "#define ASK(x) __has_include(x)",
             "#define MY_HAS_INCLUDE(x) __has_include(y)",
+            "#define My_Has_Include(x) __has_include(x)",
             "const char *t = __TIME__;",
             "??=include <x>",
         ] {

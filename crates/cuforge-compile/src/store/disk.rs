@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::artifact::{self, Artifact, Unreadable};
+use crate::headers::IndexPlace;
 use crate::record::Locator;
 use crate::store::stats::Counters;
 use crate::store::sweep::{self, Swept};
@@ -48,6 +49,12 @@ impl Disk {
     /// The folder that holds the entries.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Where what is known of header files is kept.
+    pub(crate) fn header_index(&self) -> IndexPlace {
+        let scratch = self.root.join(sweep::TEMPORARY_FOLDER);
+        IndexPlace { file: self.root.join("headers").join("index"), scratch }
     }
 
     /// The artifact for exactly this key, or nothing: every kind of failure is a miss.
@@ -105,8 +112,10 @@ impl Disk {
         swept
     }
 
-    /// Removes every entry.
+    /// Removes every entry, and what is known of header files.
     pub(crate) fn clear(&self) -> Swept {
+        // There may be none, and one that stays costs nothing.
+        let _ = fs::remove_file(self.header_index().file);
         sweep::run(&self.root, 0, &self.counters)
     }
 
