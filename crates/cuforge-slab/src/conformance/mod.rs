@@ -97,8 +97,9 @@ pub fn check<B: Built>(build: impl Fn(u64) -> B, part: Part) -> Result<(), Viola
 
 /// Turns the allocator contract into tests of your allocator, one a part.
 ///
-/// `conformance!(MyAllocator)` makes a module of tests that build it with `MyAllocator::new(capacity_bytes)`, which
-/// returns an `Option` or a `Result` of it; `conformance!(name, |capacity_bytes| ..)` takes any constructor. An
+/// `conformance!(MyAllocator)` makes a module `conforms` of tests that build it with `MyAllocator::new(capacity_bytes)`,
+/// which returns an `Option` or a `Result` of it; `conformance!(name, |capacity_bytes| ..)` takes any constructor and
+/// name. An
 /// operation that your allocator answers with `Misuse::Unsupported` is not asked for, nor is a lifetime that it
 /// refuses as never fitting. 2,000 random lists of calls are played, 200,000 if the environment sets `CUFORGE_LONG`.
 ///
@@ -111,7 +112,7 @@ pub fn check<B: Built>(build: impl Fn(u64) -> B, part: Part) -> Result<(), Viola
 #[macro_export]
 macro_rules! conformance {
     ($allocator:ident) => {
-        $crate::conformance!($allocator, |capacity_bytes| <$allocator>::new(capacity_bytes));
+        $crate::conformance!(conforms, |capacity_bytes| <$allocator>::new(capacity_bytes));
     };
     ($name:ident, $build:expr) => {
         #[cfg(test)]
