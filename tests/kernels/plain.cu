@@ -99,3 +99,29 @@ extern "C" __global__ void together(u32 *arrived, u32 *seen)
         seen[blockIdx.x] = atomicAdd(arrived, 0u);
     }
 }
+
+// As `check`, but late: every block first lets so many nanoseconds pass.
+extern "C" __global__ void late_check(const u32 *in, u32 *wrong, u32 seed, u32 n, u64 nanoseconds)
+{
+    u64 start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - start < nanoseconds);
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && in[i] != seed * 2654435761u + i) {
+        atomicAdd(wrong, 1u);
+    }
+}
+
+// Some arithmetic over every word, as long as wanted: compute for a copy to hide behind.
+extern "C" __global__ void grind(u32 *data, u32 n, u32 rounds)
+{
+    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+        u32 x = data[i];
+        for (u32 round = 0; round < rounds; round++) {
+            x = x * 1664525u + 1013904223u;
+        }
+        data[i] = x;
+    }
+}

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::ptr;
 use std::time::Instant;
 
-/// Bursts of one sample.
-pub(super) const BURSTS: usize = 64;
-/// Launches of one burst.
+/// Launches of one burst: few enough that the queue takes them all.
 pub(super) const BURST: usize = 32;
 
 type Launch = unsafe extern "system" fn(
@@ -48,23 +46,18 @@ impl Raw {
         Ok(Self { launch, synchronize, upload })
     }
 
-    /// Nanoseconds of one call, in bursts into a drained stream.
-    pub(super) fn bursts(
+    /// Nanoseconds of one call, in a burst into a drained stream.
+    pub(super) fn burst(
         &self,
         stream: *mut c_void,
         mut call: impl FnMut() -> Result<(), Box<dyn Error>>,
     ) -> Result<f64, Box<dyn Error>> {
-        let mut total = 0;
-        for _ in 0..BURSTS {
-            self.wait(stream)?;
-            let start = Instant::now();
-            for _ in 0..BURST {
-                call()?;
-            }
-            total += start.elapsed().as_nanos();
-        }
         self.wait(stream)?;
-        Ok(total as f64 / (BURSTS * BURST) as f64)
+        let start = Instant::now();
+        for _ in 0..BURST {
+            call()?;
+        }
+        Ok(start.elapsed().as_nanos() as f64 / BURST as f64)
     }
 
     /// Three pointers and two words, by an array of pointers to them.
