@@ -13,8 +13,11 @@ use cuforge_core::{
     LaunchGeometry, Misuse, ModuleImage, Parameter, Progress, Refusal, Request, Schedule, SlabAllocator,
     Stamp, Stats,
 };
-use cuforge_launch::{BoundLaunch, Device, Mailbox, Pipeline, Prefetcher, Slab, SlabOptions, Stream};
+use cuforge_launch::{
+    BoundLaunch, Device, Mailbox, PinnedBuffer, Pipeline, Prefetcher, Slab, SlabOptions, Stream, Upload,
+};
 use raw::{BURST, Raw};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
@@ -182,7 +185,7 @@ impl Bench {
         let grind = pipeline(&self.device, "grind", parameters, 256)?;
         let words = BYTES as u32 / 4;
         let geometry = LaunchGeometry { grid: [1056, 1, 1], block: [256, 1, 1], shared_bytes: 0 };
-        let values = [words.to_le_bytes(), 2200u32.to_le_bytes()].concat();
+        let values = [words.to_le_bytes(), 7500u32.to_le_bytes()].concat();
         let request = Request::new(BYTES as u64);
         let mut prefetcher = Prefetcher::new(&self.slab, &request, 2)?;
         let target = self.slab.acquire(&request)?;
@@ -194,9 +197,9 @@ impl Bench {
             Ok(grind.launch(stream, &slab, arguments, Extent::Geometry(geometry))?)
         };
         let milliseconds = |start: Instant| start.elapsed().as_secs_f64() * 1e3 / f64::from(STEPS);
-        let mut sources = Vec::new();
+        let mut sources = VecDeque::new();
         for _ in 0..3 {
-            sources.push(self.device.pinned(BYTES)?);
+            sources.push_back(Source::Here(self.device.pinned(BYTES)?));
         }
         let mut lone = Some(self.device.pinned(BYTES)?);
         let (mut hidden, mut held, mut alone) = (Vec::new(), Vec::new(), Vec::new());
@@ -217,11 +220,15 @@ impl Bench {
             stream.synchronize()?;
             let serial = milliseconds(start);
             let mut push = |prefetcher: &mut Prefetcher| -> Result<(), Box<dyn Error>> {
-                let source = sources.pop().ok_or("no source")?;
+                let source = match sources.pop_front() {
+                    Some(Source::Here(source)) => source,
+                    Some(Source::Away(upload)) => upload.wait()?,
+                    None => return Err("no source".into()),
+                };
                 let start = Instant::now();
-                let back = prefetcher.push_pinned(source, BYTES).map_err(|unsent| unsent.error)?;
+                let before = prefetcher.push_pinned(source, BYTES).map_err(|unsent| unsent.error)?;
                 held.push(start.elapsed().as_secs_f64() * 1e6);
-                sources.extend(back);
+                sources.extend(before.map(Source::Away));
                 Ok(())
             };
             push(&mut prefetcher)?;
@@ -307,6 +314,12 @@ impl Bench {
             .with_bar(Bar::AtLeast(1.5)),
         ])
     }
+}
+
+/// Pinned memory, at hand or on its way back.
+enum Source {
+    Here(PinnedBuffer),
+    Away(Upload),
 }
 
 /// A kernel of the tests' file.

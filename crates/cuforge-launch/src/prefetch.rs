@@ -5,7 +5,7 @@ use crate::events::Event;
 use crate::pinned::PinnedBuffer;
 use crate::slab::Slab;
 use crate::stream::{Line, Stream};
-use crate::upload::Unsent;
+use crate::upload::{Unsent, Upload};
 use cuforge_core::{BufferView, Lease, Request};
 use std::collections::VecDeque;
 use std::fmt;
@@ -116,25 +116,18 @@ impl Prefetcher {
         self.start(number, source, bytes).map_err(|unsent| unsent.error)
     }
 
-    /// Fills the next buffer from pinned memory, whose first `bytes` are sent; the host does not wait. The memory that
-    /// filled this buffer last comes back, its copy done.
+    /// Fills the next buffer from pinned memory, whose first `bytes` are sent; the host waits for nothing. The upload
+    /// that filled this buffer last comes back, to be waited for by whoever wants its source again.
     ///
     /// # Errors
     /// [`Unsent`] with the source, and what [`push`](Self::push) answers.
-    pub fn push_pinned(
-        &mut self,
-        source: PinnedBuffer,
-        bytes: usize,
-    ) -> Result<Option<PinnedBuffer>, Box<Unsent>> {
+    pub fn push_pinned(&mut self, source: PinnedBuffer, bytes: usize) -> Result<Option<Upload>, Box<Unsent>> {
         let number = match self.vacant() {
             Ok(number) => number,
             Err(error) => return Err(Box::new(Unsent { error, source })),
         };
-        let slot = &mut self.slots[number];
-        if let Err(error) = self.copies.wait_epoch(slot.epoch) {
-            return Err(Box::new(Unsent { error, source }));
-        }
-        let before = slot.source.take();
+        let (line, slot) = (self.copies.line().clone(), &mut self.slots[number]);
+        let before = slot.source.take().map(|source| Upload::in_flight(line, slot.epoch, source));
         self.start(number, source, bytes).map(|()| before)
     }
 

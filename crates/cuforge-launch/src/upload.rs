@@ -54,7 +54,7 @@ impl Slab {
         bytes: usize,
     ) -> Result<Upload, Box<Unsent>> {
         match self.send(on, view, &source, bytes) {
-            Ok(epoch) => Ok(Upload { line: on.line().clone(), epoch, source }),
+            Ok(epoch) => Ok(Upload::in_flight(on.line().clone(), epoch, source)),
             Err(error) => Err(Box::new(Unsent { error, source })),
         }
     }
@@ -82,6 +82,11 @@ impl Slab {
 }
 
 impl Upload {
+    /// A copy that the stream of `line` finishes with `epoch`.
+    pub(crate) fn in_flight(line: Arc<Line>, epoch: u64, source: PinnedBuffer) -> Self {
+        Self { line, epoch, source }
+    }
+
     /// Whether the copy is done. One load, no driver call.
     pub fn is_done(&self) -> bool {
         self.line.has_completed(self.epoch)

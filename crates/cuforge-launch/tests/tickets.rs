@@ -157,7 +157,7 @@ fn a_pinned_source_goes_in_and_comes_back_a_turn_later() {
     let unsent = prefetcher.push_pinned(second, 64).unwrap_err();
     assert!(matches!(unsent.error, LaunchError::PrefetchFull { .. }));
     drop(prefetcher.take(&mut rig.stream).unwrap().unwrap());
-    let back = prefetcher.push_pinned(unsent.source, 64).unwrap().unwrap();
+    let back = prefetcher.push_pinned(unsent.source, 64).unwrap().unwrap().wait().unwrap();
     assert_eq!((back.len(), back.as_slice()[63]), (64, 9));
 }
 

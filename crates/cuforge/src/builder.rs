@@ -1,7 +1,8 @@
 //! How a session is made: device, slab, allocator, compiler, cache.
 
+use crate::code::Code;
 use crate::error::SessionError;
-use crate::session::{Code, Session};
+use crate::session::Session;
 use cuforge_compile::SearchPaths;
 use cuforge_core::{KernelCompiler, SlabAllocator};
 use cuforge_launch::{Device, Slab, SlabOptions, Stream};
@@ -40,7 +41,7 @@ impl Session {
 }
 
 impl SessionBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             device: None,
             ordinal: 0,
@@ -136,5 +137,18 @@ impl fmt::Debug for SessionBuilder {
             .field("compiler", &self.compiler.is_some())
             .field("cache_folder", &self.cache_folder)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_device_the_builder_answers_a_typed_error() {
+        let error = Session::builder().ordinal(u32::MAX).build().map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), cuforge_core::ContextErrorKind::Unavailable, "{error}");
+        let too_small = Session::builder().slab_bytes(0).build().map(|_| ()).unwrap_err();
+        assert!(!format!("{too_small} {too_small:?}").is_empty());
     }
 }

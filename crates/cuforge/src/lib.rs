@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod builder;
+mod code;
 mod error;
 mod session;
 

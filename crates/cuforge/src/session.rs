@@ -1,18 +1,17 @@
 //! The session: one device, one slab, one stream and a compiler, wired together.
 
+use crate::code::Code;
 use crate::error::SessionError;
 use bytemuck::Pod;
-use cuforge_compile::{CacheOptions, Compiler, SearchPaths};
 use cuforge_core::{
     Arguments, BufferView, BuildOptions, Checkpoint, CompileOptions, CompileRequest, Digest, Elapsed, Extent,
-    KernelCompiler, KernelSpec, Language, ModuleImage, Request, Rewound, Schedule, Target,
+    KernelSpec, Language, ModuleImage, Request, Rewound, Schedule, Target,
 };
 use cuforge_launch::{BoundLaunch, Closed, Device, LaunchError, Pipeline, Slab, Stream};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A device with slab, stream and compiler, ready for kernels.
@@ -33,39 +32,6 @@ struct Built {
     schedule: Schedule,
     options: BuildOptions,
     pipeline: Pipeline,
-}
-
-/// Where images come from.
-pub(crate) struct Code {
-    compiler: Option<Arc<dyn KernelCompiler>>,
-    search_paths: SearchPaths,
-    cache_folder: Option<PathBuf>,
-}
-
-impl Code {
-    pub(crate) fn new(
-        compiler: Option<Arc<dyn KernelCompiler>>,
-        search_paths: SearchPaths,
-        cache_folder: Option<PathBuf>,
-    ) -> Self {
-        Self { compiler, search_paths, cache_folder }
-    }
-
-    /// The compiler; looked for when it is first needed, so that PTX alone needs none.
-    fn compiler(&mut self, kernel: &KernelSpec) -> Result<&Arc<dyn KernelCompiler>, SessionError> {
-        let found = match self.compiler.take() {
-            Some(compiler) => compiler,
-            None => {
-                let missing = |source| SessionError::NoCompiler { kernel: kernel.id().to_owned(), source };
-                let compiler = Compiler::find(&self.search_paths).map_err(missing)?;
-                Arc::new(match &self.cache_folder {
-                    Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
-                    None => compiler,
-                })
-            }
-        };
-        Ok(self.compiler.insert(found))
-    }
 }
 
 impl Session {
@@ -354,13 +320,5 @@ mod tests {
         is_shareable::<Slab>();
         is_shareable::<Pipeline>();
         is_shareable::<SessionError>();
-    }
-
-    #[test]
-    fn without_a_device_the_builder_answers_a_typed_error() {
-        let error = Session::builder().ordinal(u32::MAX).build().map(|_| ()).unwrap_err();
-        assert_eq!(error.kind(), cuforge_core::ContextErrorKind::Unavailable, "{error}");
-        let too_small = Session::builder().slab_bytes(0).build().map(|_| ()).unwrap_err();
-        assert!(!format!("{too_small} {too_small:?}").is_empty());
     }
 }
