@@ -24,4 +24,9 @@ pub const AREAS: &[Area] = &[
         about: "the simulator: PTX instructions a second, checked and unchecked",
         run: crate::sim::run,
     },
+    Area {
+        name: "oracle",
+        about: "one verification of each corpus kernel at its real size, with and without its mutants",
+        run: crate::oracle::run,
+    },
 ];

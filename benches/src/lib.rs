@@ -8,6 +8,7 @@ mod areas;
 mod compile;
 mod figure;
 mod launch;
+mod oracle;
 mod rounds;
 mod sim;
 mod slab;

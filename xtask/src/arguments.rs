@@ -39,11 +39,6 @@ impl Arguments {
         Ok(if verb == "--help" || verb == "-h" { "help".to_owned() } else { verb })
     }
 
-    /// The words that are left, to hand them on.
-    pub(crate) fn words(&self) -> Vec<OsString> {
-        self.words.iter().cloned().collect()
-    }
-
     /// Starts reading the options of a verb whose usage text is `usage`.
     pub(crate) fn options(self, usage: &'static str) -> Options {
         Options { parser: Parser::from_args(self.words), usage }

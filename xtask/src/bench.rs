@@ -1,15 +1,11 @@
-//! `cargo xtask bench`: measures an area, shows each figure with its quartiles, and holds it to its bar.
+//! `cargo xtask bench`: starts the benches in the release profile, in a program of their own.
+//!
+//! The peers that figures are compared with are dependencies of the benches alone: no other verb builds them.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
+use std::path;
 
-use cuforge_benches::{AREAS, Area, Figure, Settings};
-use serde::Serialize;
-
-use crate::arguments::{Arguments, Item, Options};
+use crate::arguments::{Arguments, Item};
 use crate::ending::{Ending, Stop};
 use crate::process;
 
@@ -17,236 +13,42 @@ const USAGE: &str = "\
 usage: cargo xtask bench AREA [--quick] [--json FILE]
 
 Measures AREA and shows medians with quartiles; a figure with a bar holds if its median does.
-AREA           one of the areas below, or all
+AREA           slab, compile, launch, graph, staging, sim, oracle, or all there are
 --quick        few rounds: shows that the bench works, and judges no bar
 --json FILE    also writes JSON";
 
-struct Wanted {
-    areas: Vec<&'static Area>,
-    settings: Settings,
-    json: Option<PathBuf>,
-}
+const AREAS: &[&str] = &["slab", "compile", "launch", "graph", "staging", "sim", "oracle", "all"];
 
-/// The JSON form of a run. Its keys are stable under one `schema`.
-#[derive(Serialize)]
-struct Run {
-    schema: &'static str,
-    machine: Machine,
-    quick: bool,
-    figures: Vec<Row>,
-    errors: Vec<String>,
-}
-
-/// Where the figures come from.
-#[derive(Serialize)]
-struct Machine {
-    processor: String,
-    cores: usize,
-    system: String,
-    compiler: String,
-    commit: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    area: &'static str,
-    name: String,
-    unit: &'static str,
-    median: f64,
-    lower_quartile: f64,
-    upper_quartile: f64,
-    rounds: usize,
-    bar: Option<String>,
-    holds: Option<bool>,
-}
-
-/// Measures, shows, and ends badly if a bar is missed or an area could not be measured.
+/// Checks the command line before anything is built, then builds and measures.
 pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
-    let words = arguments.words();
-    let wanted = read(arguments.options(USAGE))?;
-    if cfg!(debug_assertions) {
-        return optimised(&words);
-    }
-    let machine = Machine::here();
-    let Machine { processor, cores, system, compiler, .. } = &machine;
-    println!("machine   {processor}, {cores} cores, {system}; {compiler}");
-    let mut run = Run {
-        schema: "cuforge-bench/1",
-        machine,
-        quick: wanted.settings.quick,
-        figures: Vec::new(),
-        errors: Vec::new(),
-    };
-    for area in &wanted.areas {
-        println!("\n{}: {}", area.name, area.about);
-        match (area.run)(&wanted.settings) {
-            Ok(figures) => {
-                for figure in figures {
-                    let row = row(area.name, figure, wanted.settings.quick);
-                    println!("  {}", row.line());
-                    run.figures.push(row);
-                }
+    let mut words: Vec<OsString> = Vec::new();
+    let mut options = arguments.options(USAGE);
+    let mut area = None;
+    while let Some(item) = options.next()? {
+        match item {
+            Item::Option(name) if name == "quick" => words.push("--quick".into()),
+            Item::Option(name) if name == "json" => {
+                // The benches start in the workspace root, the path is meant from here.
+                let path = path::absolute(options.path()?)
+                    .map_err(|error| options.refuse(format!("the path of --json: {error}")))?;
+                words.extend(["--json".into(), path.into()]);
             }
-            Err(error) => {
-                println!("  could not be measured: {error}");
-                run.errors.push(format!("{}: {error}", area.name));
-            }
+            Item::Word(name) if area.is_none() => area = Some(name),
+            other => return Err(options.unknown(&other)),
         }
     }
-    if let Some(path) = &wanted.json {
-        let text = serde_json::to_string_pretty(&run)
-            .map_err(|error| Stop::failed(format!("the figures cannot be written as JSON: {error}")))?;
-        fs::write(path, text + "\n")
-            .map_err(|error| Stop::failed(format!("writing {}: {error}", path.display())))?;
+    match area {
+        None => return Err(options.refuse("no area given")),
+        Some(name) if !AREAS.contains(&name.as_str()) => {
+            return Err(options.refuse(format!("no area named {name}")));
+        }
+        Some(name) => words.push(name.into()),
     }
-    Ok(ending(&run))
-}
-
-/// Runs the same command in the release profile: the profile that commands share is no measure of speed.
-fn optimised(words: &[OsString]) -> Result<Ending, Stop> {
     let mut command = process::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "xtask", "--", "bench"]).args(words);
+    command.args(["run", "--quiet", "--release", "--package", "cuforge-benches", "--"]).args(words);
     let status =
         command.status().map_err(|error| Stop::failed(format!("cargo run cannot be run: {error}")))?;
     let endings = [Ending::Good, Ending::NothingRan, Ending::DeviceFault, Ending::Usage];
     let ending = endings.into_iter().find(|ending| status.code() == Some(i32::from(ending.code())));
     Ok(ending.unwrap_or(Ending::Failed))
-}
-
-fn ending(run: &Run) -> Ending {
-    if !run.errors.is_empty() || run.figures.iter().any(|row| row.holds == Some(false)) {
-        Ending::Failed
-    } else if run.figures.is_empty() {
-        Ending::NothingRan
-    } else {
-        Ending::Good
-    }
-}
-
-fn read(mut options: Options) -> Result<Wanted, Stop> {
-    let mut wanted = Wanted { areas: Vec::new(), settings: Settings::default(), json: None };
-    while let Some(item) = options.next()? {
-        match &item {
-            Item::Option(name) if name == "quick" => wanted.settings.quick = true,
-            Item::Option(name) if name == "json" => wanted.json = Some(options.path()?),
-            Item::Word(name) if wanted.areas.is_empty() => wanted.areas = areas(name, &options)?,
-            _ => return Err(options.unknown(&item)),
-        }
-    }
-    if wanted.areas.is_empty() {
-        return Err(options.refuse(format!("no area given: {}", known())));
-    }
-    Ok(wanted)
-}
-
-fn areas(name: &str, options: &Options) -> Result<Vec<&'static Area>, Stop> {
-    let chosen: Vec<&Area> = AREAS.iter().filter(|area| name == "all" || area.name == name).collect();
-    if chosen.is_empty() {
-        return Err(options.refuse(format!("no area named {name}: {}", known())));
-    }
-    Ok(chosen)
-}
-
-fn known() -> String {
-    let names: Vec<&str> = AREAS.iter().map(|area| area.name).collect();
-    format!("{} or all", names.join(", "))
-}
-
-fn row(area: &'static str, figure: Figure, quick: bool) -> Row {
-    Row {
-        area,
-        holds: if quick { None } else { figure.holds() },
-        bar: figure.bar.map(|bar| bar.to_string()),
-        name: figure.name,
-        unit: figure.unit,
-        median: figure.spread.median,
-        lower_quartile: figure.spread.lower,
-        upper_quartile: figure.spread.upper,
-        rounds: figure.rounds,
-    }
-}
-
-impl Row {
-    fn line(&self) -> String {
-        let Self { name, unit, rounds, .. } = self;
-        let [median, lower, upper] = [self.median, self.lower_quartile, self.upper_quartile].map(digits);
-        let bar = match (&self.bar, self.holds) {
-            (Some(bar), Some(true)) => format!(", bar {bar} holds"),
-            (Some(bar), Some(false)) => format!(", bar {bar} MISSED"),
-            (Some(bar), None) => format!(", bar {bar} not judged"),
-            (None, _) => String::new(),
-        };
-        format!("{name:<44} {median} {unit} ({lower} .. {upper}, {rounds} rounds{bar})")
-    }
-}
-
-/// Four significant digits, without an exponent.
-fn digits(value: f64) -> String {
-    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = usize::try_from(3 - magnitude).unwrap_or(0).min(9);
-    format!("{value:.decimals$}")
-}
-
-impl Machine {
-    fn here() -> Self {
-        let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("model name"))?;
-            Some(line.split_once(": ")?.1.trim().to_owned())
-        });
-        Self {
-            processor: processor.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            system: std::env::consts::OS.to_owned(),
-            compiler: said("rustc", &["--version"]).unwrap_or_else(|| "unknown rustc".to_owned()),
-            commit: said("git", &["rev-parse", "HEAD"]),
-        }
-    }
-}
-
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(crate::workspace::root());
-    let captured = process::capture(command, Duration::from_secs(20)).ok()?;
-    captured.succeeded().then(|| captured.stdout.trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cuforge_benches::{Bar, Spread};
-
-    fn figure(median: f64) -> Figure {
-        Figure::new("speed", "ratio", Spread { lower: median, median, upper: median }, 30)
-            .with_bar(Bar::AtLeast(15.0))
-    }
-
-    fn run_with(figures: Vec<Row>, errors: Vec<String>) -> Run {
-        Run { schema: "cuforge-bench/1", machine: Machine::here(), quick: false, figures, errors }
-    }
-
-    #[test]
-    fn a_missed_bar_or_an_area_without_figures_does_not_end_well() {
-        assert_eq!(ending(&run_with(vec![row("sim", figure(16.0), false)], Vec::new())), Ending::Good);
-        assert_eq!(ending(&run_with(vec![row("sim", figure(14.0), false)], Vec::new())), Ending::Failed);
-        assert_eq!(
-            ending(&run_with(vec![row("sim", figure(16.0), false)], vec!["slab: x".into()])),
-            Ending::Failed
-        );
-        assert_eq!(ending(&run_with(Vec::new(), Vec::new())), Ending::NothingRan);
-    }
-
-    #[test]
-    fn a_quick_run_judges_no_bar() {
-        let row = row("sim", figure(1.0), true);
-        assert_eq!(row.holds, None);
-        assert!(row.line().ends_with("bar >= 15 not judged)"), "{}", row.line());
-    }
-
-    #[test]
-    fn figures_are_shown_with_four_digits() {
-        assert_eq!(
-            [0.0, 0.123_456, 1.0, 1234.5, 98_765.4].map(digits),
-            ["0.000", "0.1235", "1.000", "1234", "98765"]
-        );
-    }
 }
