@@ -12,4 +12,5 @@ mod harness;
 mod hazards;
 mod launches;
 mod nvrtc;
+mod robustness;
 mod spaces;
