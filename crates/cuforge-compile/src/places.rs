@@ -16,7 +16,7 @@ pub enum Origin {
     CuforgeNvrtc,
     /// The variable `CUDA_PATH` or `CUDA_HOME`.
     CudaPath,
-    /// A wheel in an active virtual or conda environment.
+    /// A wheel in an active virtual or conda environment: somebody activated it, so it comes before what the system has.
     ActiveEnvironment,
     /// A folder of the dynamic loader (`LD_LIBRARY_PATH`, `/etc/ld.so.conf`, the system folders).
     Loader,
