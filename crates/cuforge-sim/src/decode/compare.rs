@@ -2,7 +2,7 @@
 
 use crate::alu::compare;
 use crate::decode::scope::Names;
-use crate::decode::words::{Decoded, Unknown, Words, is_float};
+use crate::decode::words::{Decoded, Unknown, Words};
 use crate::form::{BoolOp, HalvesOut, Op, Pred, PredSource, Test};
 use crate::ptx::{Operand, OperandKind, ScalarType};
 
@@ -80,7 +80,7 @@ pub(crate) fn select(names: &mut Names, mut words: Words, operands: &[Operand]) 
     words.end()?;
     let zero = names.constant32(0);
     let f = match by {
-        ScalarType::S32 => compare::integer32("ge", by),
+        ScalarType::S32 if !flush => compare::integer32("ge", by),
         ScalarType::F32 => compare::single("ge", flush),
         _ => None,
     };
@@ -113,7 +113,7 @@ pub(crate) fn property(names: &mut Names, mut words: Words, operands: &[Operand]
 }
 
 fn test(names: &mut Names, op: &str, ty: ScalarType, flush: bool, a: &Operand, b: &Operand) -> Decoded<Test> {
-    if flush && !is_float(ty) {
+    if flush && !matches!(ty, ScalarType::F32 | ScalarType::F16) {
         return Err(Unknown);
     }
     if ty.size_bytes() == 8 {
@@ -138,6 +138,9 @@ fn half_tests(
     b: &Operand,
 ) -> Decoded<(Test, Test)> {
     let brain = ty == ScalarType::Bf16x2;
+    if brain && flush {
+        return Err(Unknown);
+    }
     let (a, b) = (names.source32(a, ScalarType::B32)?, names.source32(b, ScalarType::B32)?);
     let low = compare::narrow(op, brain, flush, false).ok_or(Unknown)?;
     let high = compare::narrow(op, brain, flush, true).ok_or(Unknown)?;

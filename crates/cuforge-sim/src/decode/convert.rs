@@ -48,11 +48,16 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     };
     let rounding = match (whole, fraction) {
         (Some(mode), None) if from.is_float() => mode,
-        (None, Some(mode)) if to.is_float() && (mode != Rounding::Away || to == Scalar::Tensor) => mode,
+        (None, Some(mode)) if to.is_float() && (mode == Rounding::Away) == (to == Scalar::Tensor) => mode,
         (None, None) if !needs_fraction && from.is_float() == to.is_float() => Rounding::Nearest,
         _ => return Err(Unknown),
     };
-    if to == Scalar::Tensor && from != Scalar::Single || from == Scalar::Tensor || relu && to.bits() > 16 {
+    let narrows = from.is_float() && to.is_float() && to.bits() == 16;
+    let single = from == Scalar::Single || to == Scalar::Single;
+    if to == Scalar::Tensor && from != Scalar::Single || from == Scalar::Tensor {
+        return Err(Unknown);
+    }
+    if relu && (!narrows || saturate) || flush && !single {
         return Err(Unknown);
     }
     let integral = whole.is_some() && to.is_float();

@@ -44,9 +44,7 @@ fn of_singles(names: &mut Names, mut words: Words, operands: &[Operand]) -> Deco
         flush: words.take("ftz"),
         saturate: words.take("sat"),
     };
-    let nan = words.take("NaN");
-    let xorsign = words.take("xorsign") && words.take("abs");
-    words.end()?;
+    let (nan, xorsign) = of_extremes(&mut words)?;
     let plain = !nan && !xorsign && approximate.is_none();
     match (opcode, operands.len()) {
         ("add" | "sub" | "mul", 3) if plain => {
@@ -83,7 +81,9 @@ fn of_singles(names: &mut Names, mut words: Words, operands: &[Operand]) -> Deco
         ("min" | "max", 4) if approximate.is_none() && explicit.is_none() && !manner.saturate && !xorsign => {
             ternary32(names, operands, single::extreme3(opcode == "max", manner.flush, nan))
         }
-        ("copysign", 3) if plain && explicit.is_none() => binary32(names, operands, single::copysign()),
+        ("copysign", 3) if plain && explicit.is_none() && !manner.flush && !manner.saturate => {
+            binary32(names, operands, single::copysign())
+        }
         _ => Err(Unknown),
     }
 }
@@ -136,12 +136,14 @@ fn of_halves(names: &mut Names, mut words: Words, operands: &[Operand], ty: Scal
         saturate: words.take("sat"),
         relu: words.take("relu"),
     };
-    let nan = words.take("NaN");
-    let xorsign = words.take("xorsign") && words.take("abs");
-    words.end()?;
-    if !matches!(explicit, None | Some(Rounding::Nearest)) {
+    let (nan, xorsign) = of_extremes(&mut words)?;
+    if !matches!(explicit, None | Some(Rounding::Nearest)) || manner.saturate && manner.relu {
         return Err(Unknown);
     }
+    if brain && (manner.saturate || manner.flush && opcode != "ex2") {
+        return Err(Unknown);
+    }
+    let clamps = manner.saturate || manner.relu;
     let plain = !approximate && !nan && !xorsign;
     match (opcode, operands.len()) {
         ("add" | "sub" | "mul", 3) if plain && !manner.relu => {
@@ -150,18 +152,28 @@ fn of_halves(names: &mut Names, mut words: Words, operands: &[Operand], ty: Scal
         ("fma", 4) if plain && explicit.is_some() => {
             ternary32(names, operands, narrow::fused(manner).ok_or(Unknown)?)
         }
-        ("neg" | "abs", 2) if plain && explicit.is_none() => {
+        ("neg" | "abs", 2) if plain && explicit.is_none() && !clamps => {
             unary32(names, operands, narrow::sign(opcode, manner).ok_or(Unknown)?)
         }
         ("min" | "max", 3) if !approximate && explicit.is_none() && !manner.relu => {
             let f = narrow::extreme(opcode == "max", nan, xorsign, manner).ok_or(Unknown)?;
             binary32(names, operands, f)
         }
-        ("ex2" | "tanh", 2) if approximate && explicit.is_none() => {
+        ("ex2" | "tanh", 2) if approximate && explicit.is_none() && !clamps => {
             unary32(names, operands, narrow::approximate(opcode, manner).ok_or(Unknown)?)
         }
         _ => Err(Unknown),
     }
+}
+
+/// Takes `.NaN` and `.xorsign.abs`, which only `min` and `max` have; nothing else may be left.
+fn of_extremes(words: &mut Words) -> Decoded<(bool, bool)> {
+    let (nan, xorsign) = (words.take("NaN"), words.take("xorsign"));
+    if xorsign && !words.take("abs") || (nan || xorsign) && !matches!(words.opcode, "min" | "max") {
+        return Err(Unknown);
+    }
+    words.end()?;
+    Ok((nan, xorsign))
 }
 
 /// Immediates of singles must be written as floats, those of the small formats as their bits.

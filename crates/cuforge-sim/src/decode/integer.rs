@@ -111,6 +111,10 @@ fn widening(names: &mut Names, opcode: &str, operands: &[Operand], ty: ScalarTyp
 /// `add.cc`, `addc{.cc}`, `sub.cc`, `subc{.cc}`, `mad.lo/.hi.cc`, `madc.lo/.hi{.cc}`; `.cc` of the forms without
 /// `c` is taken already.
 fn with_carry(names: &mut Names, mut words: Words, operands: &[Operand], ty: ScalarType) -> Decoded<Op> {
+    let adds = matches!(words.opcode, "add" | "sub" | "mad" | "addc" | "subc" | "madc");
+    if !adds || !matches!(ty, ScalarType::U32 | ScalarType::S32 | ScalarType::U64 | ScalarType::S64) {
+        return Err(Unknown);
+    }
     let takes = words.opcode.ends_with('c') && words.opcode.len() == 4;
     let gives = !takes || words.take("cc");
     let how = CarryUse { takes, gives, subtract: words.opcode.starts_with("sub") };

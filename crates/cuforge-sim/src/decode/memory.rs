@@ -93,7 +93,7 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
 
 /// `membar` and `fence`: memory is always consistent here, but blocks may rely on order now.
 pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
-    words.skip(|word| matches!(word, "sc" | "acq_rel" | "acquire" | "release"));
+    words.take_any(&["sc", "acq_rel", "acquire", "release"]);
     let scope = words.take_any(&["cta", "cluster", "gl", "gpu", "sys"]).ok_or(Unknown)?;
     words.end()?;
     if !operands.is_empty() {
@@ -142,11 +142,17 @@ impl Manner {
         words.skip(|word| {
             matches!(word, "weak" | "cta" | "cluster" | "gpu" | "sys" | "nc" | "unified")
                 || matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
-                || (word.starts_with("L1::") || word.starts_with("L2::")) && word != "L2::cache_hint"
+                || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
         Ok(Self { space, strength, count })
     }
+}
+
+/// What follows `L1::` or `L2::` where it changes nothing that a program can see.
+fn is_hint(word: &str) -> bool {
+    matches!(word, "evict_normal" | "evict_unchanged" | "evict_first" | "evict_last" | "no_allocate")
+        || matches!(word, "64B" | "128B" | "256B")
 }
 
 /// A type in memory, as which any of that size will do.

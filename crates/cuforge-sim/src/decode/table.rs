@@ -8,7 +8,10 @@ use crate::ptx::{Instruction, ScalarType};
 
 /// Decodes any instruction that has nothing to do with the flow of control.
 pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op> {
-    let words = Words::new(instruction);
+    let mut words = Words::new(instruction);
+    if !has_type(instruction) {
+        return Err(Unknown);
+    }
     let operands = &instruction.operands[..];
     let line = instruction.span.line;
     match words.opcode {
@@ -38,7 +41,12 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "atom" | "red" => memory::atomic(names, words, operands, line),
         "membar" | "fence" => memory::fence(names, words, operands),
         // Hints, which change nothing that a program can see here.
-        "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "applypriority" => Ok(Op::Nop),
+        "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "applypriority" => {
+            words.skip(|word| matches!(word, "global" | "local" | "L1" | "L2" | "mask" | "u32"));
+            words.skip(|word| matches!(word, "L2::evict_last" | "L2::evict_normal"));
+            words.end()?;
+            Ok(Op::Nop)
+        }
         "shfl" => warp::shuffle(names, words, operands),
         "vote" => warp::vote(names, words, operands),
         "match" => warp::match_sync(names, words, operands),
@@ -46,8 +54,30 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "activemask" => warp::activemask(names, words, operands),
         "elect" => warp::elect(names, words, operands),
         "bar" | "barrier" => warp::barrier(names, words, operands),
-        "trap" => Ok(Op::Trap),
+        "trap" => {
+            words.end()?;
+            Ok(Op::Trap)
+        }
         _ => Err(Unknown),
+    }
+}
+
+/// Whether the last word is a type that the opcode has, for those opcodes whose functions look at widths alone.
+fn has_type(instruction: &Instruction) -> bool {
+    use ScalarType::{B16, B32, B64, Bf16x2, F16x2, F32x2, Pred, S16, S32, S64, U16, U32, U64};
+    let ty = instruction.mnemonic.modifiers().last().and_then(ScalarType::from_name);
+    match instruction.opcode() {
+        "shl" => matches!(ty, Some(B16 | B32 | B64)),
+        "shr" => matches!(ty, Some(B16 | B32 | B64 | U16 | U32 | U64 | S16 | S32 | S64)),
+        "popc" | "clz" | "brev" | "bfi" | "match" => matches!(ty, Some(B32 | B64)),
+        "bfind" | "bfe" => matches!(ty, Some(U32 | U64 | S32 | S64)),
+        "shf" | "lop3" | "bmsk" | "shfl" | "activemask" => ty == Some(B32),
+        // Its mode comes after its type.
+        "prmt" => instruction.mnemonic.modifiers().next() == Some("b32"),
+        "szext" => matches!(ty, Some(U32 | S32)),
+        "vote" => matches!(ty, Some(B32 | Pred)),
+        "selp" | "slct" => !matches!(ty, None | Some(Pred | F16x2 | Bf16x2 | F32x2)),
+        _ => true,
     }
 }
 

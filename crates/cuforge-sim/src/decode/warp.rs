@@ -44,8 +44,11 @@ pub(crate) fn vote(names: &mut Names, mut words: Words, operands: &[Operand]) ->
         "uni" => VoteMode::Uniform,
         _ => VoteMode::Ballot,
     };
-    words.last()?;
+    let ty = words.ty()?;
     words.end()?;
+    if (mode == VoteMode::Ballot) != (ty == ScalarType::B32) {
+        return Err(Unknown);
+    }
     let (target, source, members) = match (operands, sync) {
         ([d, source, members], true) => (d, source, Some(members)),
         ([d, source], false) => (d, source, None),
@@ -152,7 +155,10 @@ pub(crate) fn barrier(names: &mut Names, mut words: Words, operands: &[Operand])
                 "and" => BarrierReduction::And,
                 _ => BarrierReduction::Or,
             };
-            words.last()?;
+            let counts = matches!(how, BarrierReduction::Popc);
+            if words.ty()? != if counts { ScalarType::U32 } else { ScalarType::Pred } {
+                return Err(Unknown);
+            }
             barrier.id = names.source32(id, number)?;
             barrier.threads = match middle {
                 [] => None,

@@ -8,6 +8,7 @@ mod calls;
 mod conflicts;
 mod determinism;
 mod flow;
+mod forms;
 mod harness;
 mod hazards;
 mod launches;
