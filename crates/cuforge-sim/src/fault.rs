@@ -253,7 +253,7 @@ pub enum LaunchMisuse {
         expected: usize,
     },
     /// A block of no threads, or of more than the kernel or the device takes.
-    #[error("block of {x} x {y} x {z} threads, allowed are 1 to {limit}")]
+    #[error("block of {x} x {y} x {z} threads, allowed are 1 to {limit}, 64 in z")]
     BlockSize {
         /// Threads in x.
         x: u32,
@@ -272,8 +272,10 @@ pub enum LaunchMisuse {
         /// What the kernel declares.
         required: [u32; 3],
     },
-    /// More blocks than the simulator counts.
-    #[error("grid of {blocks} blocks, at most 4294967294 can be simulated")]
+    /// More blocks in a dimension than a grid can have, or more in all than the simulator counts.
+    #[error(
+        "grid of {blocks} blocks, at most 2147483647 x 65535 x 65535 can be asked for and 4294967294 simulated"
+    )]
     GridSize {
         /// Blocks in all.
         blocks: u128,

@@ -29,6 +29,12 @@ pub enum MemoryError {
         /// Bytes in all.
         capacity: u64,
     },
+    /// The simulated device would have the bytes, but the host has not.
+    #[error("the host has no memory for {requested} bytes of the simulated device")]
+    HostMemory {
+        /// Bytes that were asked for.
+        requested: u64,
+    },
     /// Zero bytes, or an alignment that is no power of two.
     #[error("an allocation of {len} bytes aligned to {align} cannot be made")]
     BadRequest {
@@ -133,7 +139,7 @@ impl Memory {
     /// Costs one pass over the bytes.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`] and [`MemoryError::BadRequest`].
+    /// [`MemoryError::OutOfMemory`], [`MemoryError::HostMemory`] and [`MemoryError::BadRequest`].
     pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64, MemoryError> {
         if len == 0 || !align.is_power_of_two() || align > 1 << 40 {
             return Err(MemoryError::BadRequest { len, align });
@@ -146,15 +152,16 @@ impl Memory {
             });
         }
         let base = self.next.next_multiple_of(align.max(MIN_ALIGN_BYTES));
-        let words = usize::try_from(len.div_ceil(4)).map_err(|_| MemoryError::OutOfMemory {
-            requested: len,
-            free: 0,
-            capacity: self.capacity_bytes,
-        })?;
-        let words = (0..words).map(|_| AtomicU32::new(POISON_WORD)).collect();
+        let unavailable = || MemoryError::HostMemory { requested: len };
+        let count = usize::try_from(len.div_ceil(4)).map_err(|_| unavailable())?;
+        let next =
+            base.checked_add(len).and_then(|end| end.checked_add(GAP_BYTES)).ok_or_else(unavailable)?;
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| unavailable())?;
+        words.resize_with(count, || AtomicU32::new(POISON_WORD));
         self.allocations.insert(base, Allocation { base, len, words, marks: BTreeMap::new() });
         self.used_bytes += len;
-        self.next = base + len + GAP_BYTES;
+        self.next = next;
         Ok(base)
     }
 

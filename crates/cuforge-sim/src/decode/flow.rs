@@ -1,6 +1,6 @@
 //! Functions, scopes, labels, branches and calls.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::code::Code;
 use crate::decode::layout::{aligned, invalid};
@@ -41,33 +41,34 @@ pub(crate) struct Flow<'m> {
 ///
 /// Functions that call themselves are left out, so that a call of them is unknown.
 pub(crate) fn reachable<'m>(module: &'m Module, entry: &'m Function) -> Vec<&'m Function> {
-    fn visit<'m>(
-        module: &'m Module,
-        function: &'m Function,
-        open: &mut Vec<Name>,
-        done: &mut Vec<&'m Function>,
-    ) {
-        if done.iter().any(|known| known.name == function.name) || open.contains(&function.name) {
-            return;
+    let mut known: HashMap<&str, &Function> = HashMap::new();
+    for function in module.functions().filter(|function| function.kind == FunctionKind::Func) {
+        if function.body.is_some() {
+            known.entry(&function.name).or_insert(function);
         }
-        open.push(function.name.clone());
-        for instruction in function.instructions() {
-            let target = instruction.call().and_then(|call| match &call.target.kind {
-                OperandKind::Symbol { name, .. } => module.function(name),
-                _ => None,
-            });
-            if let Some(callee) = target
-                && callee.body.is_some()
-                && callee.kind == FunctionKind::Func
-            {
-                visit(module, callee, open, done);
+    }
+    let callees = |function: &'m Function| -> Vec<&'m Function> {
+        let targets = function.instructions().filter_map(|instruction| instruction.call());
+        let named = targets.filter_map(|call| match &call.target.kind {
+            OperandKind::Symbol { name, .. } => known.get(&**name).copied(),
+            _ => None,
+        });
+        named.collect()
+    };
+    // A stack of its own: chains of calls may be as long as the text.
+    let mut seen: HashSet<&str> = HashSet::from([&*entry.name]);
+    let mut open = vec![(entry, callees(entry).into_iter())];
+    let mut done = Vec::new();
+    while let Some((function, rest)) = open.last_mut() {
+        match rest.next() {
+            Some(callee) if seen.insert(&callee.name) => open.push((callee, callees(callee).into_iter())),
+            Some(_) => {}
+            None => {
+                done.push(*function);
+                open.pop();
             }
         }
-        open.pop();
-        done.push(function);
     }
-    let mut done = Vec::new();
-    visit(module, entry, &mut Vec::new(), &mut done);
     done
 }
 
@@ -142,7 +143,11 @@ impl<'m> Flow<'m> {
     fn block(&mut self, block: &Block) -> Result<(), LoadError> {
         for statement in &block.statements {
             match statement {
-                Statement::Label(label) => self.names.label(&label.name),
+                Statement::Label(label) => {
+                    if !self.names.label(&label.name) {
+                        return Err(invalid(label.span.line, format!("label {} stands twice", label.name)));
+                    }
+                }
                 Statement::Targets(table) if !table.calls => self.names.table(&table.name, &table.targets),
                 _ => {}
             }
@@ -159,7 +164,15 @@ impl<'m> Flow<'m> {
                         self.names.label_places[number] = Some(self.names.code.insts.len());
                     }
                 }
-                Statement::Registers(declaration) => self.names.declare(declaration),
+                Statement::Registers(declaration) => {
+                    if !self.names.declare(declaration) {
+                        let line = declaration.span.line;
+                        return Err(invalid(
+                            line,
+                            format!("register {} is declared twice", declaration.name),
+                        ));
+                    }
+                }
                 Statement::Variable(variable) => self.variable(variable)?,
                 Statement::Instruction(instruction) => self.instruction(instruction),
                 _ => {}

@@ -77,7 +77,8 @@ pub(crate) fn shared(module: &Module, functions: &[&Function]) -> Result<SharedP
         plan.layout.static_bytes += u64::from(size);
         end = start.checked_add(size + SHARED_GAP).filter(|end| *end < 1 << 24).ok_or_else(too_large)?;
     }
-    let start = aligned(end, dynamic_align).unwrap_or(end);
+    let start = aligned(end, dynamic_align).filter(|start| *start < 1 << 24);
+    let start = start.ok_or_else(|| invalid(1, "shared variables exceed 16 megabytes".to_owned()))?;
     plan.layout.dynamic_start = start;
     plan.offsets.extend(dynamic.into_iter().map(|at| (at, start)));
     Ok(plan)

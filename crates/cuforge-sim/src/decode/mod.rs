@@ -29,6 +29,9 @@ use scope::{Names, Variable};
 /// Most threads of a block that says nothing itself.
 const MAX_THREADS: u32 = 1024;
 
+/// Most bytes of a module's variables.
+const MAX_VARIABLE_BYTES: u64 = 1 << 30;
+
 impl Program {
     /// Decodes all kernels of a parsed module.
     ///
@@ -43,7 +46,7 @@ impl Program {
         {
             return Err(invalid(1, format!("addresses of {bits} bits; only 64 are supported")));
         }
-        let variables = Variables::of(module);
+        let variables = Variables::of(module)?;
         let mut kernels = BTreeMap::new();
         for entry in module.entries() {
             kernels.insert(entry.name.to_string(), Arc::new(kernel(module, entry, &variables)?));
@@ -62,7 +65,7 @@ struct Variables {
 }
 
 impl Variables {
-    fn of(module: &Module) -> Self {
+    fn of(module: &Module) -> Result<Self, LoadError> {
         let mut found: Vec<&ptx::Variable> = module.variables().collect();
         let at_module_level = found.len();
         for function in module.functions() {
@@ -76,7 +79,12 @@ impl Variables {
         // Names first, so that initial values can point to later variables.
         let named = found[..at_module_level].iter().filter(|variable| in_memory(variable));
         variables.named = named.enumerate().map(|(index, variable)| (variable.name.clone(), index)).collect();
+        let mut bytes = 0u64;
         for variable in found.into_iter().filter(in_memory) {
+            bytes = bytes.saturating_add(variable.size_bytes().unwrap_or_default());
+            if bytes > MAX_VARIABLE_BYTES {
+                return Err(invalid(variable.span.line, "module variables exceed 1 gigabyte".to_owned()));
+            }
             let index = variables.list.len();
             variables.placed.insert(variable.span.start, index);
             let empty = || ModuleVariable {
@@ -95,7 +103,7 @@ impl Variables {
                 }
             }
         }
-        variables
+        Ok(variables)
     }
 }
 

@@ -94,11 +94,16 @@ impl Names {
         &mut self.scopes[last]
     }
 
-    /// Declares a register or a range of them.
-    pub(crate) fn declare(&mut self, declaration: &ptx::RegisterDeclaration) {
+    /// Declares a register or a range of them; false if the scope has that name already.
+    pub(crate) fn declare(&mut self, declaration: &ptx::RegisterDeclaration) -> bool {
         let (name, ty) = (declaration.name.clone(), declaration.ty);
-        if declaration.vector != 1 {
-            return;
+        let scope = self.scope();
+        let twice = match declaration.range {
+            Some(_) => scope.ranges.iter().any(|(known, ..)| *known == name),
+            None => scope.registers.contains_key(&name),
+        };
+        if twice || declaration.vector != 1 {
+            return !twice;
         }
         match declaration.range {
             Some(count) => self.scope().ranges.push((name, count, ty)),
@@ -108,6 +113,7 @@ impl Names {
                 }
             }
         }
+        true
     }
 
     /// Names a variable in the innermost scope.
@@ -115,11 +121,11 @@ impl Names {
         self.scope().variables.insert(name.clone(), variable);
     }
 
-    /// Names a label in the innermost scope.
-    pub(crate) fn label(&mut self, name: &Name) {
+    /// Names a label in the innermost scope; false if it has one of that name already.
+    pub(crate) fn label(&mut self, name: &Name) -> bool {
         let number = self.label_places.len();
         self.label_places.push(None);
-        self.scope().labels.insert(name.clone(), number);
+        self.scope().labels.insert(name.clone(), number).is_none()
     }
 
     /// Names a branch table in the innermost scope.

@@ -18,6 +18,15 @@ use crate::shadow::global::{Conflict, GlobalShadow, Toucher};
 /// Most threads of a block.
 const MAX_THREADS: u32 = 1024;
 
+/// Most threads of a block in its third dimension.
+const MAX_BLOCK_Z: u32 = 64;
+
+/// Most blocks in each dimension of a grid.
+const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
+/// Most host threads of one launch.
+const MAX_WORKERS: usize = 256;
+
 /// Most bytes of shared memory a block can ask for.
 const MAX_SHARED_BYTES: u64 = 227 * 1024;
 
@@ -106,8 +115,11 @@ fn check(kernel: &Kernel, geometry: &LaunchGeometry, params: &[u8]) -> Result<()
     let [x, y, z] = geometry.block;
     let threads = geometry.threads_per_block();
     let limit = code.max_threads.min(MAX_THREADS);
-    if threads == 0 || threads > u128::from(limit) {
+    if threads == 0 || threads > u128::from(limit) || z > MAX_BLOCK_Z {
         return Err(LaunchMisuse::BlockSize { x, y, z, limit });
+    }
+    if geometry.grid.iter().zip(MAX_GRID).any(|(blocks, most)| *blocks > most) {
+        return Err(LaunchMisuse::GridSize { blocks: geometry.blocks() });
     }
     if let Some(required) = code.required_block
         && required != geometry.block
@@ -146,7 +158,7 @@ fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
     };
-    let threads = threads.min(blocks as usize);
+    let threads = threads.min(blocks as usize).min(MAX_WORKERS);
     let next = AtomicU32::new(0);
     let fault: Mutex<Option<(u32, Box<Fault>)>> = Mutex::new(None);
     let work = || {
@@ -171,7 +183,9 @@ fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
         work()
     } else {
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            // Where the host gives no more threads, those there are do the work.
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let workers: Vec<_> = (1..threads).map_while(spawn).collect();
             let own = work();
             workers.into_iter().fold(own, |sum, worker| match worker.join() {
                 Ok(instructions) => sum + instructions,

@@ -89,3 +89,68 @@ fn parameters_lie_at_their_alignment() {
     launch(&kernel, &geometry, &params, &mut bench.memory, &LaunchOptions::default()).unwrap();
     assert_eq!(bench.result(), [7_009_005]);
 }
+
+#[test]
+fn geometry_beyond_every_device_is_refused() {
+    let kernel = load(&module("", ""));
+    let mut bench = Bench::new(4);
+    let deep = bench.launch_with(&kernel, [1, 1, 1], [1, 1, 65], 0);
+    assert!(matches!(misuse(deep), LaunchMisuse::BlockSize { z: 65, .. }));
+    for grid in [[1, 65_536, 1], [1, 1, 65_536], [1 << 31, 1, 1]] {
+        let wide = bench.launch_with(&kernel, grid, [1, 1, 1], 0);
+        assert_eq!(
+            misuse(wide),
+            LaunchMisuse::GridSize { blocks: grid.iter().map(|n| u128::from(*n)).product() }
+        );
+    }
+}
+
+#[test]
+fn sizes_that_no_host_has_are_errors_and_never_an_abort() {
+    let found = Memory::new(u64::MAX).allocate(1 << 50, 1).unwrap_err();
+    assert_eq!(found, cuforge_sim::MemoryError::HostMemory { requested: 1 << 50 });
+    assert!(Memory::new(u64::MAX).allocate(u64::MAX, 1).is_err());
+
+    let header = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    let load = |text: &str| Program::load(&Module::parse(text).unwrap()).map(drop);
+    let many: String = (0..64).map(|n| format!(".global .align 4 .b8 g{n}[1073741824];\n")).collect();
+    let wrong = load(&format!("{header}{many}.entry k() {{ ret; }}")).unwrap_err().to_string();
+    assert_eq!(wrong, "line 5: module variables exceed 1 gigabyte");
+    let wide = ".shared .align 4 .b8 s[4];\n.extern .shared .align 1073741824 .b8 d[];\n";
+    let body = ".entry k() { .reg .b32 %r<2>; mov.u32 %r0, s; mov.u32 %r1, d; ret; }";
+    let wrong = load(&format!("{header}{wide}{body}")).unwrap_err().to_string();
+    assert!(wrong.contains("shared variables exceed 16 megabytes"), "{wrong}");
+
+    let mut bench = Bench::new(4);
+    bench.options.threads = usize::MAX;
+    assert!(bench.launch(&crate::harness::load(&module("", "")), 100_000, 1).is_ok());
+}
+
+#[test]
+fn a_chain_of_calls_may_be_as_long_as_the_text() {
+    let last = 20_000;
+    let link = |n: u32| format!(".func f{n}() {{ call f{}; ret; }}\n", n - 1);
+    let chain: String = (1..=last).map(link).collect();
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.func f0() {{ ret; }}\n{chain}\
+         .entry k() {{ call f{last}; ret; }}"
+    );
+    let kernel = load(&text);
+    let geometry = LaunchGeometry { grid: [1, 1, 1], block: [1, 1, 1], shared_bytes: 0 };
+    let report = launch(&kernel, &geometry, &[], &mut Memory::new(0), &LaunchOptions::default()).unwrap();
+    assert_eq!(report.instructions, 2 * (u64::from(last) + 1) + 1);
+}
+
+#[test]
+fn names_that_are_declared_twice_do_not_load() {
+    let load = |body: &str| {
+        let module = Module::parse(&module("", body)).unwrap();
+        Program::load(&module).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(load("L:\nbra L;\nL:\n"), Err("line 14: label L stands twice".to_owned()));
+    let twice = load(".reg .b32 %x;\n.reg .f32 %x;");
+    assert_eq!(twice, Err("line 13: register %x is declared twice".to_owned()));
+    let twice = load(".reg .b32 %y<4>;\n.reg .f32 %y<2>;");
+    assert_eq!(twice, Err("line 13: register %y is declared twice".to_owned()));
+    assert_eq!(load("{\n.reg .b32 %x;\nL:\n}\n{\n.reg .b32 %x;\nL:\n}"), Ok(()));
+}

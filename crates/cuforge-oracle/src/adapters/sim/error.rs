@@ -122,7 +122,7 @@ pub(super) fn fault(fault: Fault) -> ContextError {
 
 pub(super) fn memory_error(operation: &'static str, error: MemoryError) -> ContextError {
     let kind = match error {
-        MemoryError::OutOfMemory { .. } => ContextErrorKind::OutOfMemory,
+        MemoryError::OutOfMemory { .. } | MemoryError::HostMemory { .. } => ContextErrorKind::OutOfMemory,
         _ => ContextErrorKind::Misuse,
     };
     ContextError::new(kind, operation, error)
