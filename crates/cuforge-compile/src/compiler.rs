@@ -169,7 +169,8 @@ impl Compiler {
         self
     }
 
-    /// With a bundle that is asked before anything is compiled.
+    /// With a bundle that is asked before anything is compiled. It answers a request that reads header files only if
+    /// these are the same, in the same places.
     #[must_use]
     pub fn with_bundle(mut self, bundle: Bundle) -> Self {
         self.bundle = Some(bundle);
@@ -351,7 +352,11 @@ impl Compiler {
     /// From disk, else from the bundle.
     fn stored(&self, record: &Record) -> Option<Artifact> {
         let from_disk = self.disk.as_ref().and_then(|disk| disk.get(record.bytes()));
-        let found = from_disk.or_else(|| self.bundle.as_ref().and_then(|bundle| bundle.get(record.bytes())));
+        let from_bundle = |bundle: &Bundle| match self.vouched {
+            true => bundle.get_vouched(record.bytes()),
+            false => bundle.get(record.bytes()),
+        };
+        let found = from_disk.or_else(|| self.bundle.as_ref().and_then(from_bundle));
         if found.is_some() {
             Counters::one(&self.counters.disk_hits);
             tracing::debug!("disk hit");

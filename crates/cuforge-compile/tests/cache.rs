@@ -335,6 +335,33 @@ fn a_bundle_answers_where_there_is_neither_compiler_nor_header() {
 }
 
 #[test]
+fn a_bundle_beside_a_compiler_never_hides_an_edited_header() {
+    let folder = Folder::new("bundle-header");
+    let file = folder.path().join("kernels.bundle");
+    write_header(&folder, "#define A 1\n");
+    let cache = || CacheOptions::in_folder(folder.path().join("cache"));
+    let (maker, _) = compiler(cache());
+    maker.image(&with_header(&folder)).unwrap();
+    maker.export(&file, &mut |_| true).unwrap();
+    let beside = |runs_wanted: u64| {
+        let (compiler, runs) = compiler(CacheOptions::none());
+        let compiler = compiler.with_bundle(Bundle::open(&file).unwrap());
+        compiler.image(&with_header(&folder)).unwrap();
+        assert_eq!(count(&runs), runs_wanted);
+    };
+    beside(0);
+    write_header(&folder, "#define A 2\n");
+    beside(1);
+    // Made with two states of the header, it cannot say which one a machine without headers means.
+    let (maker, _) = compiler(cache());
+    maker.image(&with_header(&folder)).unwrap();
+    maker.export(&file, &mut |_| true).unwrap();
+    beside(0);
+    let offline = Compiler::from_bundle(Bundle::open(&file).unwrap()).unwrap();
+    assert!(matches!(offline.image(&with_header(&folder)), Err(CompileError::NvrtcNotFound { .. })));
+}
+
+#[test]
 fn a_damaged_bundle_gives_what_is_sound_in_it_and_never_more() {
     let folder = Folder::new("bundle-damage");
     let file = folder.path().join("kernels.bundle");

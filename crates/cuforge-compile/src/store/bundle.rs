@@ -73,8 +73,8 @@ type Made = (Identity, Vec<u32>);
 pub struct Bundle {
     path: PathBuf,
     compilers: Vec<Made>,
-    /// Encoded entries by vouched record.
-    entries: HashMap<Vec<u8>, Vec<u8>>,
+    /// Encoded entries by vouched record. There are several where the header files changed between two builds.
+    entries: HashMap<Vec<u8>, Vec<Vec<u8>>>,
     damaged: u64,
 }
 
@@ -98,7 +98,7 @@ impl Bundle {
             return Err(broken());
         }
         let (compilers, count) = head_of(head).ok_or_else(broken)?;
-        let mut entries = HashMap::new();
+        let mut entries: HashMap<Vec<u8>, Vec<Vec<u8>>> = HashMap::new();
         let mut damaged = 0;
         for read in 0..count {
             let Some(entry) = reader.field() else {
@@ -107,9 +107,7 @@ impl Bundle {
                 break;
             };
             match artifact::decode_any(entry).and_then(|(key, _)| Record::vouched(key)) {
-                Some(record) => {
-                    entries.insert(record.bytes().to_vec(), entry.to_vec());
-                }
+                Some(record) => entries.entry(record.bytes().to_vec()).or_default().push(entry.to_vec()),
                 None => damaged += 1,
             }
         }
@@ -123,7 +121,7 @@ impl Bundle {
 
     /// Sound entries in it.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.values().map(Vec::len).sum()
     }
 
     /// Whether it holds no sound entry.
@@ -151,16 +149,24 @@ impl Bundle {
 
     /// What is in it.
     pub fn entries(&self) -> impl Iterator<Item = EntryInfo> {
-        self.entries.values().filter_map(|entry| {
+        self.entries.values().flatten().filter_map(|entry| {
             let (key, artifact) = artifact::decode_any(entry)?;
             info(key, &artifact)
         })
     }
 
-    /// The artifact for this key; header files are not compared, the bundle stands for them.
+    /// The artifact for exactly this key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Artifact> {
-        let entry = self.entries.get(Record::vouched(key)?.bytes())?;
-        artifact::decode_any(entry).map(|(_, artifact)| artifact)
+        let entries = self.entries.get(Record::vouched(key)?.bytes())?;
+        entries.iter().find_map(|entry| artifact::decode(entry, key).ok())
+    }
+
+    /// The artifact for this key with whatever header files the bundle was made with; none if it was made with several.
+    pub(crate) fn get_vouched(&self, key: &[u8]) -> Option<Artifact> {
+        match self.entries.get(Record::vouched(key)?.bytes())?.as_slice() {
+            [entry] => artifact::decode_any(entry).map(|(_, artifact)| artifact),
+            _ => None,
+        }
     }
 }
 
@@ -219,20 +225,23 @@ pub(crate) fn export(
 /// places asks for, and under the keys that stand for any headers.
 pub(crate) fn import(disk: &Disk, bundle: &Bundle) -> BundleReport {
     let mut report = BundleReport { failed: bundle.damaged, ..BundleReport::default() };
-    for (vouched, entry) in &bundle.entries {
-        let Some((key, artifact)) = artifact::decode_any(entry) else { continue };
-        if disk.get(key).as_ref() == Some(&artifact) {
-            report.left_out += 1;
-            continue;
-        }
-        let mut written = disk.put_entry(key, entry);
-        if key != vouched {
-            written &= disk.put_entry(vouched, &artifact::encode(vouched, &artifact));
-        }
-        if written {
-            report.copied += 1;
-        } else {
-            report.failed += 1;
+    for (vouched, entries) in &bundle.entries {
+        for entry in entries {
+            let Some((key, artifact)) = artifact::decode_any(entry) else { continue };
+            if disk.get(key).as_ref() == Some(&artifact) {
+                report.left_out += 1;
+                continue;
+            }
+            let mut written = disk.put_entry(key, entry);
+            // One of several would be picked by chance.
+            if key != vouched && entries.len() == 1 {
+                written &= disk.put_entry(vouched, &artifact::encode(vouched, &artifact));
+            }
+            if written {
+                report.copied += 1;
+            } else {
+                report.failed += 1;
+            }
         }
     }
     report
