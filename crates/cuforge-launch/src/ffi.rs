@@ -130,6 +130,11 @@ macro_rules! table {
                 })
             }
 
+            /// Whether launches can carry attributes.
+            pub(crate) fn has_launch_kernel_ex(&self) -> bool {
+                self.launch_kernel_ex.is_some()
+            }
+
             /// Every name in the table.
             pub(crate) const NAMES: &[&str] = &[$($first,)* $($symbol,)*];
 

@@ -29,6 +29,8 @@ pub(crate) struct Built {
     pub(crate) gate: Arc<Gate>,
     pub(crate) function: RawFunction,
     pub(crate) layout: ParameterLayout,
+    /// Whether the driver has `cuLaunchKernelEx`.
+    pub(crate) has_launch_ex: bool,
     module: Arc<Module>,
     spec: KernelSpec,
     schedule: Schedule,
@@ -65,6 +67,7 @@ impl Pipeline {
             gate: gate.clone(),
             function,
             layout,
+            has_launch_ex: gate.api().has_launch_kernel_ex(),
             module,
             spec: spec.clone(),
             schedule: schedule.clone(),

@@ -51,8 +51,9 @@ fn every_launch_form_computes_the_same() {
         &|rig, arguments| {
             let mut bound = pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
             let options = LaunchOptions { cooperative: true, cluster: Some([2, 1, 1]), programmatic: true };
+            let before = rig.fake.calls("cuLaunchKernelEx");
             bound.launch_with(&mut rig.stream, options).unwrap();
-            assert_eq!(rig.fake.calls("cuLaunchKernelEx"), 1);
+            assert_eq!(rig.fake.calls("cuLaunchKernelEx") - before, 1);
         },
     ];
     for form in forms {
@@ -75,13 +76,13 @@ fn values_can_be_replaced_between_launches() {
 #[test]
 fn zero_elements_launch_nothing() {
     let mut rig = Rig::new(4);
-    let before = rig.fake.calls("cuLaunchKernel");
+    let before = rig.fake.launches();
     run(&mut rig, |rig, arguments| {
         let slab = rig.slab.clone();
         rig.pipeline.bind(&slab, arguments, Extent::Elements(0)).unwrap().launch(&mut rig.stream).unwrap();
         rig.pipeline.clone().launch(&mut rig.stream, &slab, arguments, Extent::Elements(0)).unwrap();
     });
-    assert_eq!(rig.fake.calls("cuLaunchKernel"), before);
+    assert_eq!(rig.fake.launches(), before);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn arguments_and_geometries_that_do_not_fit_are_named_and_launch_nothing() {
         elements,
     );
     assert!(matches!(unbound, Err(LaunchError::View(_))));
-    assert_eq!(rig.fake.calls("cuLaunchKernel"), 0);
+    assert_eq!(rig.fake.launches(), 0);
 }
 
 #[test]
@@ -193,4 +194,27 @@ fn two_kernels_of_one_image_load_one_module() {
         (pipeline(&rig, TWO, "first", y()).unwrap(), pipeline(&rig, TWO, "second", y()).unwrap());
     assert_eq!(rig.fake.calls("cuModuleLoadDataEx") - before, 1);
     assert_ne!(first.raw_function(), second.raw_function());
+}
+
+#[test]
+fn a_driver_without_launch_attributes_launches_plainly_and_names_what_options_need() {
+    let mut rig = Rig::on(support::Fake::without("cuLaunchKernelEx"), 4);
+    let got = run(&mut rig, |rig, arguments| {
+        let mut bound = rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
+        bound.launch(&mut rig.stream).unwrap();
+        let options = LaunchOptions { programmatic: true, ..LaunchOptions::default() };
+        let error = bound.launch_with(&mut rig.stream, options).unwrap_err();
+        let missing = matches!(error, LaunchError::MissingSymbol { symbol: "cuLaunchKernelEx", .. });
+        assert!(missing && error.to_string().contains("11.8"), "{error}");
+    });
+    assert_eq!(got, [1.0, 3.0, 5.0, 7.0]);
+}
+
+#[test]
+fn a_driver_without_parameter_info_is_trusted_with_the_declared_layout() {
+    let mut rig = Rig::on(support::Fake::without("cuFuncGetParamInfo"), 4);
+    let got = run(&mut rig, |rig, arguments| {
+        rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap().launch(&mut rig.stream).unwrap();
+    });
+    assert_eq!(got, [1.0, 3.0, 5.0, 7.0]);
 }

@@ -61,6 +61,11 @@ impl Fake {
         Self::load(&build(defines))
     }
 
+    /// The stand-in without one of its functions.
+    pub(crate) fn without(symbol: &str) -> Self {
+        Self::load(&without_symbol(&build(&[]), symbol))
+    }
+
     fn load(path: &Path) -> Self {
         // SAFETY: the library was built from the source in this folder and has no initialisers.
         let library = unsafe { libloading::Library::new(path) }.unwrap();
@@ -84,6 +89,11 @@ impl Fake {
         let name = if name.is_empty() { std::ptr::null() } else { text.as_ptr() };
         // SAFETY: a C string or null, as the function takes.
         unsafe { ask.unwrap()(name) }
+    }
+
+    /// Launches so far, by whichever function.
+    pub(crate) fn launches(&self) -> i64 {
+        self.calls("cuLaunchKernel") + self.calls("cuLaunchKernelEx")
     }
 
     /// Lets `name` answer `code` from its `from_call`-th next call on; 0 lets it work again.
@@ -230,7 +240,10 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(n: u32) -> Self {
-        let fake = Fake::new(&[]);
+        Self::on(Fake::new(&[]), n)
+    }
+
+    pub(crate) fn on(fake: Fake, n: u32) -> Self {
         let device = fake.device();
         let slab = Slab::new(&device, FirstFit::boxed(64 << 20), SlabOptions::default()).unwrap();
         let stream = Stream::new(&device).unwrap();
