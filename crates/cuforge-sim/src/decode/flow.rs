@@ -143,10 +143,8 @@ impl<'m> Flow<'m> {
     fn block(&mut self, block: &Block) -> Result<(), LoadError> {
         for statement in &block.statements {
             match statement {
-                Statement::Label(label) => {
-                    if !self.names.label(&label.name) {
-                        return Err(invalid(label.span.line, format!("label {} stands twice", label.name)));
-                    }
+                Statement::Label(label) if !self.names.label(&label.name) => {
+                    return Err(invalid(label.span.line, format!("label {} stands twice", label.name)));
                 }
                 Statement::Targets(table) if !table.calls => self.names.table(&table.name, &table.targets),
                 _ => {}
@@ -164,14 +162,9 @@ impl<'m> Flow<'m> {
                         self.names.label_places[number] = Some(self.names.code.insts.len());
                     }
                 }
-                Statement::Registers(declaration) => {
-                    if !self.names.declare(declaration) {
-                        let line = declaration.span.line;
-                        return Err(invalid(
-                            line,
-                            format!("register {} is declared twice", declaration.name),
-                        ));
-                    }
+                Statement::Registers(declaration) if !self.names.declare(declaration) => {
+                    let what = format!("register {} is declared twice", declaration.name);
+                    return Err(invalid(declaration.span.line, what));
                 }
                 Statement::Variable(variable) => self.variable(variable)?,
                 Statement::Instruction(instruction) => self.instruction(instruction),

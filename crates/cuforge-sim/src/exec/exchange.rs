@@ -8,6 +8,7 @@ use crate::memory::POISON_WORD;
 /// `shfl`: a lane that reads from one which does not take part gets poison, as its value is undefined.
 pub(crate) fn shuffle(regs: &mut Registers, mask: Mask, shuffle: &Shuffle) {
     let (a, b, c) = (regs.get32(shuffle.a), regs.get32(shuffle.b), regs.get32(shuffle.c));
+    let members = shuffle.members.map_or([FULL; LANES], |members| *regs.get32(members));
     let mut out: L32 = [0; LANES];
     let mut valid = 0;
     for lane in lanes_of(mask) {
@@ -27,7 +28,7 @@ pub(crate) fn shuffle(regs: &mut Registers, mask: Mask, shuffle: &Shuffle) {
         };
         let from = if inside { from as usize & 31 } else { lane };
         valid |= u32::from(inside) << lane;
-        out[lane] = if mask >> from & 1 != 0 { a[from] } else { POISON_WORD };
+        out[lane] = if (mask & members[lane]) >> from & 1 != 0 { a[from] } else { POISON_WORD };
     }
     if let Some(d) = shuffle.d {
         regs.set32(d, &out, mask);

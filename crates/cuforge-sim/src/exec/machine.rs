@@ -5,7 +5,7 @@ use crate::exec::options::LaunchOptions;
 use crate::exec::view::GlobalView;
 use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault, MemorySpace, Nearest, Party, Place};
-use crate::form::{Op, Space};
+use crate::form::{Inst, Op, Space};
 use crate::lanes::LANES;
 use crate::shadow::global::GlobalShadow;
 use crate::shadow::shared::{SharedShadow, Touch};
@@ -122,13 +122,15 @@ impl<'a> Machine<'a> {
     /// A machine that has run no block.
     pub(crate) fn new(shot: &'a Shot<'a>) -> Self {
         let span = shot.shared_span();
+        let named = |inst: &Inst| matches!(&inst.op, Op::Barrier(barrier) if barrier.threads.is_some());
+        let partial = shot.code.insts.iter().any(named);
         let watched = shot.options.checks.shared_hazards && span > 0 && shot.threads() > 1;
         Self {
             shot,
             ctaid: [0; 3],
             block_index: 0,
             shared: vec![0; span.div_ceil(4)],
-            hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2)),
+            hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2, partial)),
             hints: vec![0; shot.code.global_sites.len()],
             steps: 0,
             instructions: 0,

@@ -80,7 +80,7 @@ impl Machine<'_> {
             }
         }
         if let Some(hazards) = &mut self.hazards {
-            hazards.warp_sync(warp.index);
+            hazards.warp_sync(warp.index, named);
         }
     }
 

@@ -1,8 +1,11 @@
 //! Hazards in shared memory: happens-before by vector clocks over the warps of a block.
 //!
 //! Every warp has a clock and knows, of every other warp, up to which clock it is ordered before itself. Barriers
-//! raise what a warp knows; `bar.warp.sync` does so for the warp itself. An earlier access is ordered before a later
-//! one if the same thread made it, or if its clock is below what the later thread's warp knows of its warp.
+//! raise what a warp knows; `bar.warp.sync` of all lanes does so for the warp itself, one of some lanes for those
+//! lanes. An earlier access is ordered before a later one if the same thread made it, or if its clock is below what
+//! the later thread's warp, or the later lane, knows of its warp or lane.
+
+use std::collections::HashMap;
 
 /// Most warps of a block.
 pub(crate) const MAX_WARPS: usize = 32;
@@ -36,17 +39,30 @@ impl Touch {
     }
 
     #[inline(always)]
-    fn conflicts(self, later: Self, known: &[u32; MAX_WARPS]) -> bool {
-        let clock = (self.0 >> CLOCK_SHIFT) as u32;
-        let ordered = clock < known[(self.thread() >> 5) as usize] || self.thread() == later.thread();
-        !ordered && self.0 & later.0 & STRONG == 0
+    fn conflicts(self, later: Self, known: Known) -> bool {
+        !self.is_ordered(later, known) && self.0 & later.0 & STRONG == 0
     }
 
     #[inline(always)]
-    fn is_ordered(self, later: Self, known: &[u32; MAX_WARPS]) -> bool {
+    fn is_ordered(self, later: Self, known: Known) -> bool {
         let clock = (self.0 >> CLOCK_SHIFT) as u32;
-        clock < known[(self.thread() >> 5) as usize] || self.thread() == later.thread()
+        clock < known.warps[(self.thread() >> 5) as usize]
+            || self.thread() == later.thread()
+            || known.lanes.is_some_and(|lanes| {
+                self.thread() >> 5 == later.thread() >> 5
+                    && clock < lanes[(later.thread() & 31) as usize][(self.thread() & 31) as usize]
+            })
     }
+}
+
+/// Of the lanes of one warp: `[a][b]` is the clock below which accesses of lane `b` are ordered before lane `a`.
+type LaneClocks = [[u32; 32]; 32];
+
+/// What a warp knows, and what its lanes know of each other, if they ever met without the others.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    warps: &'a [u32; MAX_WARPS],
+    lanes: Option<&'a LaneClocks>,
 }
 
 /// The last writer of a granule, and up to two different threads that read it since.
@@ -65,16 +81,24 @@ pub(crate) struct SharedShadow {
     clocks: [u32; MAX_WARPS],
     /// `known[w][v]`: accesses of warp `v` below this clock are ordered before what warp `w` does.
     known: Box<[[u32; MAX_WARPS]; MAX_WARPS]>,
+    /// Clocks of lanes, for warps some lanes of which met alone.
+    lanes: Vec<Option<Box<LaneClocks>>>,
+    /// Where barriers of some warps only are possible: readers beyond the two of a cell. With barriers of the whole
+    /// block alone, two are enough, as both are ordered before a later write or none is.
+    others: Option<HashMap<usize, Vec<Touch>>>,
 }
 
 impl SharedShadow {
-    /// A shadow for that many bytes, in granules of `2^granule_log2` bytes.
-    pub(crate) fn new(bytes: usize, granule_log2: u32) -> Self {
+    /// A shadow for that many bytes, in granules of `2^granule_log2` bytes; `partial` if barriers may be of some warps
+    /// only.
+    pub(crate) fn new(bytes: usize, granule_log2: u32, partial: bool) -> Self {
         let mut shadow = Self {
             cells: vec![Cell::default(); bytes.div_ceil(1 << granule_log2)],
             granule_log2,
             clocks: [0; MAX_WARPS],
             known: Box::new([[0; MAX_WARPS]; MAX_WARPS]),
+            lanes: vec![None; MAX_WARPS],
+            others: partial.then(HashMap::new),
         };
         shadow.start_block();
         shadow
@@ -89,14 +113,31 @@ impl SharedShadow {
         } else {
             latest + 1
         };
+        self.lanes.fill(None);
+        if let Some(others) = &mut self.others {
+            others.clear();
+        }
         self.clocks = [first; MAX_WARPS];
         *self.known = [[first; MAX_WARPS]; MAX_WARPS];
     }
 
-    /// `bar.warp.sync`: orders the warp's accesses so far before its later ones.
-    pub(crate) fn warp_sync(&mut self, warp: usize) {
+    /// `bar.warp.sync` of the lanes `members`: orders their accesses so far before their later ones.
+    pub(crate) fn warp_sync(&mut self, warp: usize, members: u32) {
         self.clocks[warp] += 1;
-        self.known[warp][warp] = self.clocks[warp];
+        if members == u32::MAX {
+            self.known[warp][warp] = self.clocks[warp];
+            return;
+        }
+        let clocks = self.lanes[warp].get_or_insert_with(|| Box::new([[0; 32]; 32]));
+        let inside = || (0..32).filter(|lane| members >> lane & 1 != 0);
+        let mut joined = [0; 32];
+        for lane in inside() {
+            for (join, clock) in joined.iter_mut().zip(&clocks[lane]) {
+                *join = (*join).max(*clock);
+            }
+        }
+        inside().for_each(|lane| joined[lane] = self.clocks[warp]);
+        inside().for_each(|lane| clocks[lane] = joined);
     }
 
     /// A barrier that the warps `waiting` waited at, and that `arrived` (which did not wait) reached when their
@@ -138,7 +179,7 @@ impl SharedShadow {
     ) -> Option<(Touch, u32)> {
         let warp = (thread >> 5) as usize;
         let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
-        let known = &self.known[warp];
+        let known = Known { warps: &self.known[warp], lanes: self.lanes[warp].as_deref() };
         let first = (address >> self.granule_log2) as usize;
         let last = ((address + bytes - 1) >> self.granule_log2) as usize;
         for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
@@ -149,6 +190,12 @@ impl SharedShadow {
                 cell.reader = touch;
             } else if cell.second.is_ordered(touch, known) {
                 cell.second = touch;
+            } else if let Some(others) = &mut self.others {
+                let list = others.entry(first + index).or_default();
+                match list.iter_mut().find(|other| other.is_ordered(touch, known)) {
+                    Some(other) => *other = touch,
+                    None => list.push(touch),
+                }
             }
         }
         None
@@ -166,14 +213,21 @@ impl SharedShadow {
     ) -> Option<(Touch, u32)> {
         let warp = (thread >> 5) as usize;
         let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
-        let known = &self.known[warp];
+        let known = Known { warps: &self.known[warp], lanes: self.lanes[warp].as_deref() };
         let first = (address >> self.granule_log2) as usize;
         let last = ((address + bytes - 1) >> self.granule_log2) as usize;
         for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
+            let at = ((first + index) << self.granule_log2) as u32;
             for earlier in [cell.writer, cell.reader, cell.second] {
                 if earlier.conflicts(touch, known) {
-                    return Some((earlier, ((first + index) << self.granule_log2) as u32));
+                    return Some((earlier, at));
                 }
+            }
+            if let Some(others) = &mut self.others
+                && let Some(list) = others.remove(&(first + index))
+                && let Some(earlier) = list.into_iter().find(|other| other.conflicts(touch, known))
+            {
+                return Some((earlier, at));
             }
             *cell = Cell { writer: touch, ..Cell::default() };
         }
@@ -186,7 +240,7 @@ mod tests {
     use super::*;
 
     fn shadow() -> SharedShadow {
-        SharedShadow::new(64, 2)
+        SharedShadow::new(64, 2, true)
     }
 
     #[test]
@@ -225,7 +279,7 @@ mod tests {
     fn a_warp_barrier_orders_only_its_own_warp() {
         let mut s = shadow();
         s.write(0, 4, 0, 1, false);
-        s.warp_sync(0);
+        s.warp_sync(0, u32::MAX);
         assert_eq!(s.read(0, 4, 5, 2, false), None);
         assert!(s.read(0, 4, 40, 2, false).is_some());
     }
@@ -268,7 +322,7 @@ mod tests {
 
     #[test]
     fn neighbouring_bytes_are_apart_in_byte_granules() {
-        let mut s = SharedShadow::new(16, 0);
+        let mut s = SharedShadow::new(16, 0, false);
         assert_eq!(s.write(0, 1, 0, 1, false), None);
         assert_eq!(s.write(1, 1, 1, 1, false), None);
         assert_eq!(s.read(0, 4, 0, 2, false).unwrap().1, 1);

@@ -133,3 +133,57 @@ fn shared_memory_starts_poisoned_in_every_block() {
         assert!(f32::from_bits(result[block * 32]).is_nan(), "block {block}");
     }
 }
+
+#[test]
+fn a_warp_barrier_of_some_lanes_orders_only_those() {
+    // The lower lanes write and meet; then every lane reads what lane `n` of the lower ones wrote.
+    let body = |members: &str, readers: &str| {
+        format!(
+            ".shared .align 4 .b8 s[256];\nmov.u32 %r6, s;\nshl.b32 %r7, %r2, 2;\nadd.u32 %r7, %r6, %r7;\n\
+             setp.ge.u32 %p1, %r2, 16;\n@%p1 bra OVER;\nst.shared.u32 [%r7], %r2;\nbar.warp.sync {members};\nOVER:\n\
+             xor.b32 %r8, %r2, 1;\nand.b32 %r8, %r8, 15;\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r6, %r8;\n{readers}\n\
+             ld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd3], %r9;"
+        )
+    };
+    assert_eq!(run("", &body("0xffff", "@%p1 ret;"), 1, 32).unwrap()[..3], [1, 0, 3]);
+    let found = fault("", &body("0xffff", ""), 1, 32);
+    assert!(matches!(found, Fault::SharedHazard { access: AccessKind::Read, .. }), "{found}");
+}
+
+#[test]
+fn a_barrier_of_some_warps_does_not_hide_a_reader_of_another() {
+    // Warps 0 to 2 read a word; all but one of them meet warp 3, which then writes it.
+    let body = |missing: u32, threads: u32| {
+        format!(
+            ".shared .align 4 .b8 s[256];\nmov.u32 %r6, s;\nshr.u32 %r7, %r2, 5;\nsetp.eq.u32 %p1, %r2, 0;\n\
+             @%p1 st.shared.u32 [%r6], 7;\nbar.sync 0;\nsetp.eq.u32 %p2, %r7, 3;\n@%p2 bra WRITE;\n\
+             ld.shared.u32 %r9, [%r6];\nsetp.eq.u32 %p3, %r7, {missing};\n@%p3 bra END;\nbar.sync 1, {threads};\n\
+             bra END;\nWRITE:\nbar.sync 1, {threads};\nsetp.eq.u32 %p4, %r2, 96;\n@%p4 st.shared.u32 [%r6], 9;\n\
+             END:\nst.global.u32 [%rd3], %r9;"
+        )
+    };
+    for seed in 0..4 {
+        for missing in 0..3 {
+            let mut bench = Bench::new(128);
+            bench.options.seed = seed;
+            let found = bench.launch(&load(&module("", &body(missing, 96))), 1, 128);
+            assert!(
+                matches!(found, Err(Fault::SharedHazard { .. })),
+                "seed {seed}, warp {missing}: {found:?}"
+            );
+        }
+        let mut bench = Bench::new(128);
+        bench.options.seed = seed;
+        assert!(bench.launch(&load(&module("", &body(9, 128))), 1, 128).is_ok());
+    }
+}
+
+#[test]
+fn a_shuffle_from_a_lane_outside_the_member_mask_gives_poison() {
+    // Both halves shuffle at once, each among itself, and read from the other half.
+    let body = "setp.lt.u32 %p1, %r2, 16;\nselp.b32 %r8, 0xffff, 0xffff0000, %p1;\n\
+                shfl.sync.bfly.b32 %r9, %r2, DISTANCE, 31, %r8;\nst.global.u32 [%rd3], %r9;";
+    assert_eq!(run("", &body.replace("DISTANCE", "1"), 1, 32).unwrap()[..2], [1, 0]);
+    let outside = run("", &body.replace("DISTANCE", "16"), 1, 32).unwrap();
+    assert!(outside.iter().all(|word| *word == cuforge_sim::POISON_WORD), "{outside:x?}");
+}
