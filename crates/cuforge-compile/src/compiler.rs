@@ -346,7 +346,7 @@ impl Compiler {
         };
         let built = format!("{}: {}", plan.architecture.name, plan.architecture.reason);
         let image = self.choose(request, &artifact, &built, &self.name)?;
-        Ok((image, plan.headers, plan.record.is_ok()))
+        Ok((image, plan.headers, plan.record.is_ok() && !job::depends_on_place(request)))
     }
 
     /// From disk, else from the bundle.

@@ -1,6 +1,7 @@
 //! From a request to a job for the engine and the key that stands for it.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,10 +12,22 @@ use crate::error::CompileError;
 use crate::headers::{Headers, scan};
 use crate::options;
 use crate::policy::{self, Architecture};
-use crate::record::Record;
+use crate::record::{Record, Surroundings};
 
 /// Options that put the working folder into the result, as the folder of the source's name.
 const PLACED: &[&str] = &["-lineinfo", "--generate-line-info", "-G", "--device-debug"];
+
+/// Variables that NVRTC reads while it compiles (every `getenv` of 12.4, 12.9, 13.0 and 13.5, recorded), but for those that
+/// only say where temporary files go. None of them is documented.
+const READ: &[&str] = &[
+    "CAN_FINALIZE_DEBUG",
+    "EDG_BASE",
+    "FINALIZER_CUBIE",
+    "FINALIZER_USE_LEGACY_ELF_BUILDER",
+    "NVRTCWIZ",
+    "NVRTC_APPEND_FLAGS",
+    "NVVM_IR_VER_CHK",
+];
 
 /// All that is known of a CUDA C request before it is compiled.
 #[derive(Debug)]
@@ -76,8 +89,11 @@ pub(crate) fn plan(
     } else {
         job.options.clone_from(&portable.options);
     }
-    let dir = working_dir_matters(request).then(env::current_dir).and_then(Result::ok);
-    let record = Record::of_job(identity, &portable, dir.as_deref(), &local);
+    let surroundings = Surroundings {
+        working_dir: working_dir_matters(request).then(env::current_dir).and_then(Result::ok),
+        variables: variables(&|name| env::var_os(name)),
+    };
+    let record = Record::of_job(identity, &portable, &surroundings, &local);
     let record = match source {
         HeaderSource::Vouched => Record::vouched(record.bytes()).ok_or("a record is not well formed"),
         HeaderSource::Folders(..) => Ok(record),
@@ -138,8 +154,31 @@ fn odd_options(request: &CompileRequest) -> Option<&'static str> {
     leaving.then_some("a define may name an include outside the folders")
 }
 
+/// The variables of [`READ`] that are set.
+fn variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
+    let set = READ.iter().filter_map(|name| Some((name, variable(name)?)));
+    set.map(|(name, value)| [name.as_bytes(), b"=", value.as_encoded_bytes()].concat()).collect()
+}
+
 fn working_dir_matters(request: &CompileRequest) -> bool {
     let raw = |option: &String| PLACED.iter().any(|placed| option.starts_with(placed));
     (request.options.line_info || request.options.raw.iter().any(raw))
         && !Path::new(&request.name).is_absolute()
+}
+
+/// Whether a request means something else in another working folder: it must not be remembered by its words alone.
+pub(crate) fn depends_on_place(request: &CompileRequest) -> bool {
+    let relative = |folder: &String| Path::new(folder).is_relative();
+    mentions_include(request) && request.options.include_folders.iter().any(relative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_that_are_set_and_read_count() {
+        let set = |name: &str| (name == "NVRTC_APPEND_FLAGS" || name == "HOME").then(|| "-G".into());
+        assert_eq!(variables(&set), [b"NVRTC_APPEND_FLAGS=-G".to_vec()]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The whole key of a compilation: every input that can change its result, in one canonical record.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use cuforge_core::Digest;
 use sha2::{Digest as _, Sha256};
@@ -9,7 +9,7 @@ use crate::bytes::{Reader, Writer};
 use crate::engine::{Identity, Job};
 
 /// Raise when the meaning of a record changes, so that entries of older code are never met.
-const SCHEMA: &str = "cuforge-compile key 1";
+const SCHEMA: &str = "cuforge-compile key 2";
 /// What stands in place of the local part when a bundle vouches for it.
 const VOUCHED: &[u8] = b"vouched by a bundle";
 
@@ -19,16 +19,25 @@ pub(crate) struct Record {
     bytes: Vec<u8>,
 }
 
+/// What a compiler looks at beside its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// The working folder, where it goes into the result.
+    pub(crate) working_dir: Option<PathBuf>,
+    /// `NAME=value` of the variables that are set.
+    pub(crate) variables: Vec<Vec<u8>>,
+}
+
 /// Where a key lies. A test can cut it short; then many keys share a place, and still none gets another's artifact.
 pub(crate) type Locator = fn(&[u8]) -> Digest;
 
 impl Record {
-    /// The record of an NVRTC compilation. `portable` is the job without this machine's folders; `local` is the list
-    /// of folders and of header files with their digests, empty if no file can be read.
+    /// The record of a compilation. `portable` is the job without this machine's folders; `local` is the list of folders
+    /// and of header files with their digests, empty if no file can be read.
     pub(crate) fn of_job(
         compiler: &Identity,
         portable: &Job,
-        working_dir: Option<&Path>,
+        surroundings: &Surroundings,
         local: &[u8],
     ) -> Self {
         let headers = portable.headers.iter().map(|(_, text)| text.len()).sum::<usize>();
@@ -42,7 +51,8 @@ impl Record {
             .field(compiler.build.as_bytes())
             .list(portable.options.iter())
             .field(portable.name.as_bytes())
-            .optional(working_dir.map(|dir| dir.as_os_str().as_encoded_bytes()))
+            .optional(surroundings.working_dir.as_deref().map(|dir| dir.as_os_str().as_encoded_bytes()))
+            .list(surroundings.variables.iter())
             .list(portable.name_expressions.iter())
             .list(portable.headers.iter().map(|(name, _)| name))
             .list(portable.headers.iter().map(|(_, text)| text.as_bytes()))
@@ -135,7 +145,8 @@ mod tests {
         let base = || (identity(), job());
         let mut all = BTreeSet::new();
         let mut add = |(identity, job): (Identity, Job), dir: Option<&str>, local: &[u8]| {
-            let record = Record::of_job(&identity, &job, dir.map(Path::new), local);
+            let surroundings = Surroundings { working_dir: dir.map(PathBuf::from), variables: Vec::new() };
+            let record = Record::of_job(&identity, &job, &surroundings, local);
             assert!(all.insert(record.bytes().to_vec()), "{identity} {job:?}");
         };
         add(base(), None, b"");
@@ -164,18 +175,28 @@ mod tests {
     }
 
     #[test]
+    fn variables_that_the_compiler_reads_are_in_the_record() {
+        let set = Surroundings { working_dir: None, variables: vec![b"NVRTC_APPEND_FLAGS=-G".to_vec()] };
+        let unset = Surroundings::default();
+        assert_ne!(
+            Record::of_job(&identity(), &job(), &set, b""),
+            Record::of_job(&identity(), &job(), &unset, b"")
+        );
+    }
+
+    #[test]
     fn a_link_never_shares_a_record_with_a_compilation() {
         let link = Record::of_link(&identity(), "sm_90", "int x;");
-        assert_ne!(link, Record::of_job(&identity(), &job(), None, b""));
+        assert_ne!(link, Record::of_job(&identity(), &job(), &Surroundings::default(), b""));
         assert_ne!(link, Record::of_link(&identity(), "sm_90a", "int x;"));
     }
 
     #[test]
     fn a_vouched_record_forgets_the_files_and_nothing_else() {
-        let plain = Record::of_job(&identity(), &job(), None, b"");
+        let plain = Record::of_job(&identity(), &job(), &Surroundings::default(), b"");
         assert_eq!(Record::vouched(plain.bytes()), Some(plain));
-        let one = Record::of_job(&identity(), &job(), None, b"/a");
-        let two = Record::of_job(&identity(), &job(), None, b"/b");
+        let one = Record::of_job(&identity(), &job(), &Surroundings::default(), b"/a");
+        let two = Record::of_job(&identity(), &job(), &Surroundings::default(), b"/b");
         assert_eq!(Record::vouched(one.bytes()), Record::vouched(two.bytes()));
         assert_eq!(Record::vouched(b"x"), None);
     }
