@@ -89,6 +89,8 @@ pub(crate) struct Code {
     pub(crate) global_sites: Vec<u32>,
     /// Whether blocks may talk to each other by atomics, fences or strong accesses, so that they run in order.
     pub(crate) communicates: bool,
+    /// Whether blocks may order their plain accesses by fences, acquires and releases.
+    pub(crate) synchronizes: bool,
     /// Smallest access to shared memory in bytes, as a power of two, at most 2.
     pub(crate) shared_granule_log2: u32,
     /// Smallest access to global memory in bytes, as a power of two, at most 2.

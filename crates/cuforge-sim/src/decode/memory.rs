@@ -101,6 +101,7 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
     }
     if scope != "cta" {
         names.code.communicates = true;
+        names.code.synchronizes = true;
     }
     Ok(Op::Nop)
 }
@@ -110,13 +111,16 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
 struct Manner {
     space: Option<Space>,
     strength: Strength,
+    /// Whether it orders other accesses.
+    orders: bool,
     count: u32,
 }
 
 impl Manner {
     fn take(words: &mut Words) -> Decoded<Self> {
-        let strong = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"];
-        let strength = if words.take_any(&strong).is_some() { Strength::Strong } else { Strength::Weak };
+        let orders = words.take_any(&["acquire", "release", "acq_rel"]).is_some();
+        let strong = orders || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
+        let strength = if strong { Strength::Strong } else { Strength::Weak };
         let space = words.take_any(&[
             "global",
             "shared",
@@ -145,7 +149,7 @@ impl Manner {
                 || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
-        Ok(Self { space, strength, count })
+        Ok(Self { space, strength, orders, count })
     }
 }
 
@@ -200,6 +204,7 @@ fn access(
         site = code.global_sites.len() as u32;
         code.global_sites.push(line);
         code.communicates |= manner.strength == Strength::Strong;
+        code.synchronizes |= manner.orders;
     }
     if matches!(space, Space::Shared | Space::Generic) {
         names.code.shared_granule_log2 = names.code.shared_granule_log2.min(granule);

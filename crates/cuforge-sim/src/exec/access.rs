@@ -236,8 +236,21 @@ impl Machine<'_> {
         }
     }
 
-    fn touch_global(&self, located: &Located, mask: Mask, address: &L64, access: &Access, wrote: bool) {
-        let Some(shadow) = &self.shot.shadow else { return };
+    /// Notes an access of the block; of strong ones only what they write.
+    pub(crate) fn touch_global(
+        &self,
+        located: &Located,
+        mask: Mask,
+        address: &L64,
+        access: &Access,
+        wrote: bool,
+    ) {
+        let shadow = match access.strength {
+            Strength::Weak => &self.shot.shadow,
+            Strength::Strong if wrote => &self.shot.strong,
+            Strength::Strong => return,
+        };
+        let Some(shadow) = shadow else { return };
         let view = &self.shot.view;
         for lane in lanes_of(mask) {
             let allocation = match located {

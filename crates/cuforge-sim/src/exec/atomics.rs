@@ -40,6 +40,7 @@ impl Machine<'_> {
         match space {
             Space::Global | Space::Generic => {
                 let located = self.locate(warp, mask, address, &atomic.access, kind)?;
+                self.touch_global(&located, mask, address, &atomic.access, true);
                 for lane in lanes_of(mask) {
                     let allocation = match &located {
                         Located::One(allocation) => *allocation,

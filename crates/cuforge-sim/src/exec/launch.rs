@@ -61,7 +61,9 @@ pub struct LaunchReport {
 /// nothing. The module's variables are placed in the memory by the first launch of one of its kernels.
 ///
 /// Blocks run in parallel on the host; those of kernels with global atomics, fences or other strong accesses to
-/// global memory run one after the other in ascending order, so that the same bits come out each time.
+/// global memory run one after the other in ascending order, so that the same bits come out each time. A plain access
+/// to what another block writes is a fault, unless the kernel has fences, acquires or releases of a wider scope than
+/// the block: which accesses those order is not followed.
 ///
 /// # Errors
 /// The [`Fault`] of the lowest faulting block. [`Fault::BadLaunch`] leaves the memory as it was; after any
@@ -85,13 +87,16 @@ pub fn launch(
         .ok_or_else(|| misuse(LaunchMisuse::GridSize { blocks: geometry.blocks() }))?;
     let addresses = kernel.place_variables(memory).map_err(misuse)?;
     let view = GlobalView::new(memory);
-    let watched = options.checks.global_conflicts && !code.communicates && blocks > 1;
-    let shadow = watched
-        .then(|| GlobalShadow::new(view.sizes(), code.global_granule_log2, blocks, code.global_sites.len()));
+    // What fences order is not told from what they do not.
+    let watched = options.checks.global_conflicts && !code.synchronizes && blocks > 1;
+    let (granule, sites) = (code.global_granule_log2, code.global_sites.len());
+    let shadow = |watched: bool| watched.then(|| GlobalShadow::new(view.sizes(), granule, blocks, sites));
+    let (shadow, strong) = (shadow(watched), shadow(watched && code.communicates));
     let shot = Shot {
         code,
         view,
         shadow,
+        strong,
         params: words(params),
         grid: geometry.grid,
         block: geometry.block,
@@ -101,7 +106,8 @@ pub fn launch(
         dynamic_shared: geometry.shared_bytes,
     };
     let instructions = run_blocks(&shot, blocks)?;
-    if let Some(conflict) = shot.shadow.as_ref().and_then(GlobalShadow::first_conflict) {
+    let conflict = shot.shadow.as_ref().and_then(|shadow| shadow.first_conflict(shot.strong.as_ref()));
+    if let Some(conflict) = conflict {
         return Err(conflict_fault(&shot, conflict));
     }
     Ok(LaunchReport { blocks: u64::from(blocks), instructions })

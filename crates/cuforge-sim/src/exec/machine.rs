@@ -45,7 +45,10 @@ pub(crate) fn space_of(address: u64) -> Space {
 pub(crate) struct Shot<'a> {
     pub(crate) code: &'a Code,
     pub(crate) view: GlobalView<'a>,
+    /// What blocks access plainly.
     pub(crate) shadow: Option<GlobalShadow>,
+    /// What blocks write by atomics and other strong accesses.
+    pub(crate) strong: Option<GlobalShadow>,
     /// The parameter space as words.
     pub(crate) params: Vec<u32>,
     pub(crate) grid: [u32; 3],

@@ -13,8 +13,8 @@ pub struct Checks {
     /// Unordered accesses of a block's threads to shared memory. Default on; costs about a third of the speed of
     /// code that lives on shared memory.
     pub shared_hazards: bool,
-    /// Conflicting accesses of different blocks to global memory in kernels whose blocks do not communicate. Default
-    /// on; costs 16 bytes of host memory for each 4 bytes touched.
+    /// Plain accesses to global memory that another block writes, by atomics too, in kernels without fences, acquires
+    /// or releases of a wider scope than the block. Default on; costs 16 bytes of host memory for each 4 bytes touched.
     pub global_conflicts: bool,
     /// Whether two threads may write equal bits to one shared byte without a barrier. Default no.
     pub same_value_writes: bool,

@@ -113,13 +113,15 @@ impl GlobalShadow {
         }
     }
 
-    /// The conflict at the lowest address.
-    pub(crate) fn first_conflict(&self) -> Option<Conflict> {
+    /// The conflict at the lowest address; `strong` is the shadow of what atomics and other strong accesses write,
+    /// which conflicts with plain accesses and not with itself.
+    pub(crate) fn first_conflict(&self, strong: Option<&Self>) -> Option<Conflict> {
         for (allocation, chunks) in self.allocations.iter().enumerate() {
             for (number, chunk) in chunks.iter().enumerate() {
                 let Some(cells) = chunk.get() else { continue };
+                let strong = strong.and_then(|shadow| shadow.allocations.get(allocation)?.get(number)?.get());
                 for (index, cell) in cells.iter().enumerate() {
-                    if let Some((writer, other)) = self.judge(cell) {
+                    if let Some((writer, other)) = self.judge(cell, strong.map(|cells| &cells[index])) {
                         let granule = (number << CHUNK_LOG2 | index) as u64;
                         return Some(Conflict {
                             allocation,
@@ -134,14 +136,22 @@ impl GlobalShadow {
         None
     }
 
-    fn judge(&self, cell: &Cell) -> Option<(Toucher, Toucher)> {
+    fn judge(&self, cell: &Cell, strong: Option<&Cell>) -> Option<(Toucher, Toucher)> {
         let [w1, w2, r1, r2] = &cell.0;
-        let writer = self.toucher(w1.load(Relaxed), true)?;
-        let second = self.toucher(w2.load(Relaxed), true);
-        let readers = [r1, r2].map(|entry| self.toucher(entry.load(Relaxed), false));
-        let other =
-            second.or_else(|| readers.into_iter().flatten().find(|reader| reader.block != writer.block))?;
-        Some((writer, other))
+        let all = |cells: [&Entry; 2], wrote| cells.map(|entry| self.toucher(entry.load(Relaxed), wrote));
+        let writers = all([w1, w2], true).into_iter().flatten();
+        let readers = all([r1, r2], false).into_iter().flatten();
+        let strong =
+            strong.map_or([None; 2], |cell| all([&cell.0[0], &cell.0[1]], true)).into_iter().flatten();
+        let plain = writers.clone().next().and_then(|writer| {
+            let others = writers.clone().chain(readers.clone()).chain(strong.clone());
+            Some((writer, others.clone().find(|other| other.block != writer.block)?))
+        });
+        let beside = || {
+            let apart = |reader: Toucher| strong.clone().find(|writer| writer.block != reader.block);
+            readers.clone().find_map(|reader| Some((apart(reader)?, reader)))
+        };
+        plain.or_else(beside)
     }
 
     fn toucher(&self, entry: u32, wrote: bool) -> Option<Toucher> {
@@ -170,7 +180,7 @@ mod tests {
             s.touch(1, u64::from(block) * 4, 4, block, 1, false);
             s.touch(0, 8, 4, block, 2, false);
         }
-        assert_eq!(s.first_conflict(), None);
+        assert_eq!(s.first_conflict(None), None);
     }
 
     #[test]
@@ -182,7 +192,7 @@ mod tests {
             }
             s.touch(1, 50_000, 4, 9, 2, true);
             s.touch(1, 50_000, 4, 9, 1, true);
-            let conflict = s.first_conflict().unwrap();
+            let conflict = s.first_conflict(None).unwrap();
             assert_eq!((conflict.allocation, conflict.offset), (1, 50_000));
             assert_eq!(conflict.writer, Toucher { block: 9, site: Some(1), wrote: true });
             assert_eq!(conflict.other, Toucher { block: 3, site: Some(4), wrote: false });
@@ -194,9 +204,9 @@ mod tests {
         let s = shadow();
         s.touch(0, 0, 4, 1, 0, true);
         s.touch(0, 0, 4, 1, 1, false);
-        assert_eq!(s.first_conflict(), None);
+        assert_eq!(s.first_conflict(None), None);
         s.touch(0, 0, 4, 6, 1, false);
-        assert_eq!(s.first_conflict().unwrap().other.block, 6);
+        assert_eq!(s.first_conflict(None).unwrap().other.block, 6);
     }
 
     #[test]
@@ -204,7 +214,7 @@ mod tests {
         let s = shadow();
         s.touch(0, 4, 8, 5, 0, true);
         s.touch(0, 8, 4, 2, 0, true);
-        let conflict = s.first_conflict().unwrap();
+        let conflict = s.first_conflict(None).unwrap();
         assert_eq!((conflict.offset, conflict.writer.block, conflict.other.block), (8, 2, 5));
         assert!(conflict.other.wrote);
     }
@@ -214,8 +224,8 @@ mod tests {
         let s = GlobalShadow::new([64u64].into_iter(), 0, 10, 1);
         s.touch(0, 0, 1, 0, 0, true);
         s.touch(0, 1, 1, 1, 0, true);
-        assert_eq!(s.first_conflict(), None);
+        assert_eq!(s.first_conflict(None), None);
         s.touch(0, 0, 2, 1, 0, false);
-        assert_eq!(s.first_conflict().unwrap().offset, 0);
+        assert_eq!(s.first_conflict(None).unwrap().offset, 0);
     }
 }

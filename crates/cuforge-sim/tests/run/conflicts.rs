@@ -77,3 +77,39 @@ fn conflicts_can_be_switched_off() {
     bench.options.checks = Checks { global_conflicts: false, ..Checks::default() };
     assert!(bench.launch(&kernel, 4, 1).is_ok());
 }
+
+#[test]
+fn an_atomic_elsewhere_hides_no_conflict_of_plain_accesses() {
+    let count = "red.global.add.u32 [%rd2], 1;\n";
+    for threads in [1, 4] {
+        let launched = |body: &str| {
+            let mut bench = Bench::new(256);
+            bench.options.threads = threads;
+            bench.launch(&load(&module("", body)), 4, 32)
+        };
+        for (body, lines) in [
+            ("st.global.u32 [%rd1], %r3;\n".to_owned(), (0, 0)),
+            (format!("{count}st.global.u32 [%rd1], %r3;\n"), (1, 1)),
+            (format!("{count}ld.global.u32 %r9, [%rd2];\n"), (0, 1)),
+            (format!("{count}st.global.u32 [%rd2], %r9;\n"), (1, 1)),
+            ("st.volatile.global.u32 [%rd2], 1;\nld.global.u32 %r9, [%rd2];\n".to_owned(), (0, 1)),
+        ] {
+            let found = launched(&body);
+            let Err(Fault::GlobalConflict { place, other, .. }) = found else { panic!("{body}: {found:?}") };
+            let expected = (LINES_BEFORE_BODY + 1 + lines.0, LINES_BEFORE_BODY + 1 + lines.1);
+            assert_eq!((place.line, other.line), expected, "{body}");
+            assert_ne!(place.block, other.block);
+        }
+        // Atomics among themselves, strong reads, and words that only one block touches plainly are all right.
+        for body in [
+            format!("{count}{count}"),
+            format!("{count}ld.relaxed.gpu.global.u32 %r9, [%rd2];\n"),
+            format!(
+                "atom.global.add.u32 %r9, [%rd2], 1;\nst.global.u32 [%rd3], %r9;\nld.global.u32 %r9, [%rd3];\n"
+            ),
+        ] {
+            let found = launched(&body);
+            assert!(found.is_ok(), "{body}: {found:?}");
+        }
+    }
+}
