@@ -73,7 +73,7 @@ fn a_time_limit_holds_and_the_pool_goes_on() {
     assert!(matches!(error, CompileError::TimedOut { limit: told } if told == limit), "{error}");
     assert!(start.elapsed() < limit * 10, "it took {:?}", start.elapsed());
     // A new helper has to start within the limit too, on a busy machine.
-    let again = (0..5).any(|_| compiler.image(&request("__global__ void k() {}")).is_ok());
+    let again = (0..20).any(|_| compiler.image(&request("__global__ void k() {}")).is_ok());
     assert!(again, "the pool does not recover");
 }
 
