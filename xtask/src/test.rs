@@ -119,7 +119,8 @@ fn doc_examples(rules: &Rules<'_>) -> (Tally, String) {
     let output = Output::read(&captured.stdout);
     // Rustdoc lists nothing beforehand without compiling twice, so what it told is what is expected.
     let told: BTreeSet<String> = output.outcomes.keys().cloned().collect();
-    let mut tally = output.tally(&told, |_| "the example is marked `ignore`".to_owned());
+    let reason = |why: &str| if why.is_empty() { "the example is marked `ignore`" } else { why }.to_owned();
+    let mut tally = output.tally(&told, reason);
     if !captured.succeeded() && tally.failed.is_empty() {
         tally.fail(format!("(cargo test --doc: {})", captured.ending()));
     }

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tally::Tally;
 
+/// Why an example that only had to compile is no passed test.
+const COMPILED: &str = "the example is marked `no_run`: it compiles";
+
 /// What one run of a test program said about one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -79,9 +82,15 @@ fn outcome(line: &str) -> Option<(String, Outcome)> {
         "ignored" => Outcome::Ignored(String::new()),
         _ => Outcome::Ignored(said.strip_prefix("ignored, ")?.to_owned()),
     };
-    let name = [" - should panic", " - compile fail", " - compile"]
+    // An example marked `no_run` has been compiled, and that is all.
+    let compiled = name.strip_suffix(" - compile");
+    let outcome = match (compiled, outcome) {
+        (Some(_), Outcome::Passed) => Outcome::Ignored(COMPILED.to_owned()),
+        (_, outcome) => outcome,
+    };
+    let name = [" - should panic", " - compile fail"]
         .iter()
-        .fold(name, |name, mark| name.strip_suffix(mark).unwrap_or(name));
+        .fold(compiled.unwrap_or(name), |name, mark| name.strip_suffix(mark).unwrap_or(name));
     Some((name.to_owned(), outcome))
 }
 
@@ -125,6 +134,19 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         let output = Output::read("running 2 tests\ntest a ... ok\n");
         let tally = output.tally(&names(&["a", "b"]), str::to_owned);
         assert_eq!((tally.passed, tally.failed.len()), (1, 2));
+    }
+
+    #[test]
+    fn an_example_that_was_only_compiled_is_no_passed_test() {
+        let output = Output::read(
+            "running 3 tests\ntest src/a.rs - a (line 1) - compile ... ok\n\
+             test src/a.rs - b (line 2) - compile fail ... ok\n\
+             test src/a.rs - c (line 3) - compile ... FAILED\n\ntest result: FAILED. 2 passed\n",
+        );
+        let told = output.outcomes.keys().cloned().collect();
+        let tally = output.tally(&told, str::to_owned);
+        assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.skipped[COMPILED], ["src/a.rs - a (line 1)"]);
     }
 
     #[test]

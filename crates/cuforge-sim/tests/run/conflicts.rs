@@ -104,9 +104,8 @@ fn an_atomic_elsewhere_hides_no_conflict_of_plain_accesses() {
         for body in [
             format!("{count}{count}"),
             format!("{count}ld.relaxed.gpu.global.u32 %r9, [%rd2];\n"),
-            format!(
-                "atom.global.add.u32 %r9, [%rd2], 1;\nst.global.u32 [%rd3], %r9;\nld.global.u32 %r9, [%rd3];\n"
-            ),
+            "atom.global.add.u32 %r9, [%rd2], 1;\nst.global.u32 [%rd3], %r9;\nld.global.u32 %r9, [%rd3];\n"
+                .to_owned(),
         ] {
             let found = launched(&body);
             assert!(found.is_ok(), "{body}: {found:?}");
