@@ -195,6 +195,17 @@ impl Names {
         None
     }
 
+    /// Bytes of a declared data register.
+    pub(crate) fn width(&mut self, operand: &Operand) -> Option<u32> {
+        match &operand.kind {
+            OperandKind::Register { name, component: None } => match self.register(name)? {
+                Register::Data(_, ty) => Some(ty.size_bytes()),
+                Register::Pred(_) => None,
+            },
+            _ => None,
+        }
+    }
+
     /// A data register that is written.
     pub(crate) fn target(&mut self, operand: &Operand) -> Decoded<(Reg, ScalarType)> {
         match &operand.kind {

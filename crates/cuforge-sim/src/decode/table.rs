@@ -9,7 +9,7 @@ use crate::ptx::{Instruction, ScalarType};
 /// Decodes any instruction that has nothing to do with the flow of control.
 pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op> {
     let mut words = Words::new(instruction);
-    if !has_type(instruction) {
+    if !has_type(instruction) || !widths_fit(names, instruction) {
         return Err(Unknown);
     }
     let operands = &instruction.operands[..];
@@ -79,6 +79,40 @@ fn has_type(instruction: &Instruction) -> bool {
         "selp" | "slct" => !matches!(ty, None | Some(Pred | F16x2 | Bf16x2 | F32x2)),
         _ => true,
     }
+}
+
+/// Whether registers are as wide as the type, for opcodes all operands of which have that type or are predicates: the
+/// upper bits of a register of 16 bits mean nothing.
+fn widths_fit(names: &mut Names, instruction: &Instruction) -> bool {
+    let uniform = matches!(
+        instruction.opcode(),
+        "mov"
+            | "add"
+            | "sub"
+            | "mul"
+            | "mad"
+            | "fma"
+            | "div"
+            | "rem"
+            | "min"
+            | "max"
+            | "neg"
+            | "abs"
+            | "sad"
+            | "and"
+            | "or"
+            | "xor"
+            | "not"
+            | "cnot"
+            | "selp"
+    );
+    let ty = instruction.mnemonic.modifiers().last().and_then(ScalarType::from_name);
+    let (true, Some(ty)) = (uniform && !instruction.mnemonic.modifiers().any(|word| word == "wide"), ty)
+    else {
+        return true;
+    };
+    let fits = |operand| names.width(operand).is_none_or(|width| width == ty.size_bytes());
+    ty == ScalarType::Pred || instruction.operands.iter().all(fits)
 }
 
 fn float_typed(instruction: &Instruction) -> bool {

@@ -10,6 +10,28 @@ fn unsupported(instruction: &str) -> bool {
 }
 
 #[test]
+fn a_register_of_another_width_than_the_type_is_never_read_or_written() {
+    let wrong = [
+        "mov.u32 %r9, %h1;",
+        "mov.u16 %h1, %r9;",
+        "add.u32 %r9, %r1, %h1;",
+        "and.b16 %h1, %h2, %r1;",
+        "fma.rn.f16 %h1, %h2, %h3, %r1;",
+        "selp.b32 %r9, %h1, %r1, %p1;",
+        "mul.lo.u32 %r9, %h1, %h2;",
+    ];
+    let taken: Vec<_> = wrong.into_iter().filter(|instruction| !unsupported(instruction)).collect();
+    assert!(taken.is_empty(), "{taken:#?}");
+    let right = [
+        "mul.wide.u16 %r9, %h1, %h2;",
+        "shl.b16 %h1, %h2, %r1;",
+        "mov.b32 %r9, {%h1, %h2};",
+        "mov.u64 %rd9, %rd1;",
+    ];
+    assert!(right.into_iter().all(|instruction| !unsupported(instruction)));
+}
+
+#[test]
 fn a_modifier_or_type_that_an_instruction_does_not_have_is_never_ignored() {
     let wrong = [
         "cvt.rz.tf32.f32 %r9, %f1;",
