@@ -17,7 +17,8 @@ mod toolchain;
 mod verify;
 mod workspace;
 
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self as host, ExitCode};
 
 use arguments::Arguments;
 use ending::{Ending, Stop};
@@ -43,6 +44,7 @@ exit codes: 0 all good, 1 something failed, 2 the required device was not there 
 ";
 
 fn main() -> ExitCode {
+    end_when_nobody_reads();
     match run() {
         Ok(ending) => ending.into(),
         Err(stop) => {
@@ -50,6 +52,17 @@ fn main() -> ExitCode {
             stop.ending().into()
         }
     }
+}
+
+/// A closed or full standard output ends a verb as a failure: what cannot be reported is not all good.
+fn end_when_nobody_reads() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|said| said.starts_with("failed printing to stdout")) {
+            host::exit(Ending::Failed.code().into());
+        }
+        usual(panic);
+    }));
 }
 
 fn run() -> Result<Ending, Stop> {
@@ -63,6 +76,7 @@ fn run() -> Result<Ending, Stop> {
         "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),
         "help" => {
+            arguments.options(USAGE).none()?;
             print!("{USAGE}");
             Ok(Ending::Good)
         }

@@ -18,6 +18,7 @@ fn what_the_command_line_does_not_know_is_named_with_the_usage_and_ends_with_64(
     for (arguments, named) in [
         (&[][..], "no verb given"),
         (&["nonsense"][..], "nonsense"),
+        (&["help", "me"][..], "\"me\""),
         (&["lint", "--quick"][..], "--quick"),
         (&["test", "--long=yes"][..], "yes"),
         (&["doctor", "word"][..], "word"),
@@ -87,4 +88,14 @@ fn a_report_that_cannot_be_written_is_a_failure() {
     let output = xtask(&["doctor", "--json", "/no/such/folder/doctor.json"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/no/such/folder/doctor.json"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[allow(clippy::unwrap_used, reason = "a machine without /dev/full fails the test")]
+fn a_standard_output_that_takes_nothing_is_a_failure_and_no_panic() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("doctor").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
 }
