@@ -7,8 +7,8 @@ use bumpalo::Bump;
 use cuforge_core::{Lifetime, Request, SlabAllocator};
 use cuforge_slab::{RegionSlab, RingSlab, ScopeSlab};
 
+use super::sides::{Outcome, ns_each, ratio};
 use super::sizes::log_uniform;
-use super::{Outcome, ns_each, ratio};
 use crate::area::Settings;
 use crate::figure::Figure;
 use crate::rounds::repeat;

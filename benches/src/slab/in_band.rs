@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use rlsf::Tlsf;
 
-use super::Outcome;
+use super::sides::Outcome;
 
 /// A pool of leaked memory: one a run of the bench.
 pub(crate) struct Memory {

@@ -7,8 +7,9 @@ use cuforge_slab::{SlabLimits, TlsfSlab};
 use offset_allocator::{Allocation, Allocator};
 use range_alloc::RangeAllocator;
 
+use super::in_band::Memory;
+use super::sides::{Outcome, ns_each, ratio};
 use super::sizes::{Random, STEP, log_uniform};
-use super::{Outcome, ns_each, ratio};
 use crate::area::Settings;
 use crate::figure::{Bar, Figure};
 use crate::rounds::repeat;
@@ -117,7 +118,7 @@ pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
     figures.push(ratio("range-alloc / offset-allocator", settings, None, ranges, &mut theirs)?);
 
     // It keeps its books in the memory that it hands out, so it gets real memory, and everything a sixteenth as large.
-    let mut memory = super::in_band::Memory::new((CAPACITY / 16) as usize)?;
+    let mut memory = Memory::new((CAPACITY / 16) as usize)?;
     let mut in_band_load = Load::new(&sizes, |len| memory.take(len / 16))?;
     let in_band = || {
         in_band_load.go_on(&sizes, OPERATIONS / 4, |old, len| {

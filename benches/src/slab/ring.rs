@@ -10,8 +10,8 @@ use cuforge_slab::{RegionLayout, RegionSlab, RingSlab, SlabLimits, TlsfSlab};
 use offset_allocator::{Allocation, Allocator};
 use range_alloc::RangeAllocator;
 
+use super::sides::{Outcome, Side, ns_each, ratio};
 use super::sizes::{STEP, log_uniform};
-use super::{Outcome, Side, ns_each, ratio};
 use crate::area::Settings;
 use crate::figure::{Bar, Figure};
 use crate::rounds::repeat;

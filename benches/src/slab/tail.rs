@@ -7,7 +7,7 @@ use cuforge_core::{Handle, Request, SlabAllocator};
 use cuforge_slab::{SlabLimits, TlsfSlab};
 use offset_allocator::Allocator;
 
-use super::Outcome;
+use super::sides::Outcome;
 use super::sizes::{Random, STEP, log_uniform};
 use crate::area::Settings;
 use crate::figure::{Bar, Figure, Spread};

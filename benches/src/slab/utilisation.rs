@@ -5,7 +5,7 @@ use cuforge_slab::{SlabLimits, TlsfSlab};
 use offset_allocator::Allocator;
 use range_alloc::RangeAllocator;
 
-use super::Outcome;
+use super::sides::Outcome;
 use super::sizes::{Random, STEP, log_uniform};
 use crate::area::Settings;
 use crate::figure::{Bar, Figure, Spread};

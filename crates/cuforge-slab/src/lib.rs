@@ -20,6 +20,7 @@ mod ring;
 mod scope;
 mod scopes;
 mod snapshot;
+mod span;
 mod stamps;
 mod svg;
 mod timeline;

@@ -2,6 +2,7 @@
 
 use crate::limits::{BuildError, HANDLE_BITS, SlabLimits, check_capacity};
 use crate::scopes::ScopeStack;
+use crate::span::{RELEASED, STAMPED, Span};
 use crate::stamps::{Completed, StampRows};
 use alloc::boxed::Box;
 use cuforge_core::{
@@ -9,23 +10,11 @@ use cuforge_core::{
     SlabAllocator, Stamp, Stats,
 };
 
-// Flags beside a span's handle: a span is live if it has neither of the first two.
-const RELEASED: u64 = 1 << 63;
-const STAMPED: u64 = 1 << 62;
 /// A lap that begins with a handle beyond this one is not begun.
 const LAST_LAP: u64 = 1 << (HANDLE_BITS - 1);
 
 /// Positions start so that every ring soon counts past `u64::MAX`: what would break there breaks in every test.
 const FIRST_POSITION: u64 = u64::MAX - 2047;
-
-/// One grant, with the padding in front of it: from where the span before it ends to its own end.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// Logical: counts all bytes that ever passed, modulo 2^64.
-    end: u64,
-    /// The handle of the span's latest grant. Handles ascend, and their place is the remainder by the number of places.
-    handle_and_flags: u64,
-}
 
 /// A ring of bytes: grants in ascending order, wrapping at the end, reused from the oldest on.
 ///

@@ -1,4 +1,5 @@
 //! What the adaptors add: overruns are found and nothing else is, leaks have names, logs replay.
+#![allow(clippy::unwrap_used, reason = "in a test that is how a broken promise is told")]
 
 use cuforge_core::{Lifetime, QueueId, Request, SlabAllocator, Stamp};
 use cuforge_slab::{

@@ -1,4 +1,5 @@
 //! The faults of a naive ring, and what was reported against other allocators: each has a test that fails if it returns.
+#![allow(clippy::unwrap_used, reason = "in a test that is how a broken promise is told")]
 
 use cuforge_core::{
     Access, Grant, Handle, Ledger, LedgerError, LedgerLimits, Lifetime, Misuse, QueueId, Refusal, Request,
