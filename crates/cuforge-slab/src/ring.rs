@@ -181,15 +181,14 @@ impl RingSlab {
         self.take_growth();
         self.count_handles();
         if self.admits(request) {
-            let empty = self.head_index == self.tail_index;
             let start = (self.offset + (request.align - 1)) & !(request.align - 1);
-            let ahead = !empty && start <= self.capacity && request.len <= self.capacity - start;
-            let granted = if empty {
+            // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
+            let granted = if start <= self.capacity && request.len <= self.capacity - start {
+                self.commit(start, start - self.offset + request.len, request)
+            } else if self.head_index == self.tail_index {
                 self.offset = 0;
                 self.lap = self.head;
                 self.commit(0, request.len, request)
-            } else if ahead {
-                self.commit(start, start - self.offset + request.len, request)
             } else {
                 let skipped = self.capacity - self.offset;
                 let lap = self.head.wrapping_add(skipped);
