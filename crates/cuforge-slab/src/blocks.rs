@@ -124,7 +124,10 @@ impl Block {
     }
 }
 
-/// Bounds the search for a block: so many list entries are looked at, however many there are.
+/// Bounds the search for a block: so many entries of a size class are looked at for one that happens to be aligned.
+/// Without an alignment above the granule it is one, the class's newest: looking at four found room for nothing more
+/// (utilisation 0.911 against 0.915) and cost time (1.22 times `offset-allocator` against 1.25; 2026-12-01, 2-core VM,
+/// `cargo xtask bench slab`).
 pub(crate) const PROBES: u32 = 4;
 
 /// The nodes: a chain of blocks by place that covers the whole capacity, and a list of free ones a size class. All
@@ -260,7 +263,7 @@ impl Blocks {
         // The block's own class first: it may hold a snug fit.
         let mut class = self.bins.first_from(Bin::of(len));
         let mut node = self.bins.head(class?);
-        for _ in 0..PROBES {
+        for _ in 0..if align > 1 { PROBES } else { 1 } {
             let block = self.block(node);
             if fits(block, len, align) {
                 return Some(node);

@@ -22,8 +22,9 @@ const INDEX_BITS: u32 = 25;
 ///
 /// Resident grants are taken from the lower end, the others from the upper ends of free blocks, so that they do not
 /// mix. Sizes are rounded up to [`granule_bytes`](SlabLimits::granule_bytes); a block's class is searched for a snug
-/// fit first (a few entries), then the next class in which every block fits. A request is refused although a block
-/// would do only if that block is beyond those few entries of its own class, or is only just aligned enough.
+/// fit first (its newest block, a few more for alignments above the granule), then the next class in which every block
+/// fits. A request is refused although a block would do only if that block is further down in its own class, or is only
+/// just aligned enough.
 ///
 /// | call | time |
 /// |---|---|
