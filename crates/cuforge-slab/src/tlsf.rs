@@ -21,10 +21,10 @@ const INDEX_BITS: u32 = 25;
 /// stamp that is not its own, and none leaves before one that is.
 ///
 /// Resident grants are taken from the lower end, the others from the upper ends of free blocks, so that they do not
-/// mix. Sizes are rounded up to [`granule_bytes`](SlabLimits::granule_bytes); a block's class is searched for a snug
-/// fit first (its newest block, a few more for alignments above the granule), then the next class in which every block
-/// fits. A request is refused although a block would do only if that block is further down in its own class, or is only
-/// just aligned enough.
+/// mix. Sizes are rounded up to [`granule_bytes`](SlabLimits::granule_bytes). The newest block of the request's own
+/// class is taken if it fits, else one of the next class in which every block fits; where there is none, a few more
+/// blocks of its own class are tried. A request is refused although a block would do only if that block is further down
+/// in its class, or is only just aligned enough.
 ///
 /// | call | time |
 /// |---|---|
