@@ -105,7 +105,9 @@ fn result_mutants(case: &Case, checked: &Checked, seed: u64) -> Result<Vec<Mutan
         show("zero-output", "a zeroed", vec![0; right.len()]);
         let tail = right.len() - (buffer.elements as usize).div_ceil(16) * size;
         let mut dropped = right.clone();
-        dropped[tail..].fill(checked.poison);
+        // Where the right tail looks like poison, other poison shows that it was dropped.
+        let alike = right[tail..].iter().all(|byte| *byte == checked.poison);
+        dropped[tail..].fill(if alike { SECOND_POISON } else { checked.poison });
         show("drop-tail", "a dropped tail of", dropped);
         show("previous-output", "what a run over other inputs left in", bytes_of(buffer.element, previous));
         if buffer.elements > 1 {

@@ -577,3 +577,57 @@ fn integers_are_compared_to_the_bit_and_half_precision_by_its_rounding() {
     let off_by_one = judged(text("2", "cvt.rn.f16.f32"));
     assert_eq!((off_by_one.verdict.clone(), off_by_one.mismatches()), (Verdict::Failed, 300));
 }
+
+/// `y[i] = 2 x[i]`, and all ones from element 900 on: just what an unwritten output may hold.
+struct TwiceThenOnes;
+
+impl Reference for TwiceThenOnes {
+    fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+        let x = run.integers("x")?;
+        let y = x.into_iter().enumerate().map(|(index, x)| if index < 900 { 2 * x as u32 } else { u32::MAX });
+        run.store_exact("y", y)
+    }
+}
+
+fn twice_then_ones(guard: &str, elements: u32) -> CaseBuilder {
+    let text = ptx(
+        "ld.global.u32 %r4, [%rd5];",
+        "add.u32 %r5, %r4, %r4;\nsetp.ge.u32 %p0, %r1, 900;\nselp.b32 %r5, -1, %r5, %p0;",
+        "st.global.u32 [%rd7], %r5;",
+        guard,
+    );
+    let parameters = vec![
+        Parameter::buffer("x", 0, Element::U32, Access::StorageRead),
+        Parameter::buffer("y", 1, Element::U32, Access::StorageReadWrite),
+        Parameter::scalar("n", Element::U32),
+    ];
+    let block = DeclaredBlock { workgroup_size: [64, 1, 1], items_per_invocation: 1 };
+    // SAFETY: it runs on the simulated device only, which checks every access.
+    let kernel = unsafe { KernelSpec::ptx("f", "f", text, parameters) }.with_declared_blocks(vec![block]);
+    Case::builder(kernel, TwiceThenOnes)
+        .shape(elements.to_string())
+        .schedule(Schedule::new([64, 1, 1]))
+        .input("x", Element::U32, elements.into(), Fill::Integers { low: 1, high: 1 << 20 })
+        .output("y", Element::U32, elements.into())
+        .scalar("n", elements)
+        .extent(Extent::Elements(elements.into()))
+}
+
+#[test]
+fn an_unwritten_element_that_holds_what_is_right_by_chance_still_fails() {
+    let without_ones = format!("min.u32 %r2, %r2, 900;\n{GUARD}");
+    // No reduced case reaches the elements in question, and no further run was asked for.
+    let reduced = twice_then_ones(&without_ones, 500).build().unwrap();
+    let case = twice_then_ones(&without_ones, ELEMENTS).reduced(reduced).build().unwrap();
+    let once = VerifyOptions { check: CheckOptions::default().once(), ..VerifyOptions::default() };
+    let report = verify_with(&case, &mut context(), &once).unwrap();
+    assert_eq!(report.verdict, Verdict::Failed);
+    let (_, worst) = report.worst().unwrap();
+    assert_eq!((worst.index, worst.outcome, report.mismatches()), (900, Outcome::Unwritten, 100));
+}
+
+#[test]
+fn a_right_tail_that_looks_like_poison_makes_no_case_vacuous() {
+    let report = judge(&twice_then_ones(GUARD, ELEMENTS).build().unwrap());
+    assert_eq!(report.verdict, Verdict::Passed, "{:#?}", report::details(&report));
+}
