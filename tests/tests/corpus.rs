@@ -80,6 +80,7 @@ fn every_kernel_passes_at_its_real_size() {
         for (&sm, &fast_math) in architectures.iter().flat_map(|sm| maths.iter().map(move |math| (sm, math)))
         {
             let failures = verify_all(toolchain, sm, fast_math, CorpusKernel::real_shape, every).unwrap();
+            println!("{toolchain}, sm_{sm}, fast math {fast_math}: {} failures", failures.len());
             assert!(failures.is_empty(), "{}", failures.join("\n"));
         }
     }
