@@ -16,12 +16,12 @@ mod table;
 mod warp;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::code::Code;
 use crate::program::{LoadError, ModuleVariable, Program};
-use crate::ptx::{self, Block, Function, Module, Name, Statement};
+use crate::ptx::{self, Block, Function, Linkage, Module, Name, Statement};
 use flow::{Flow, reachable};
 use layout::invalid;
 use scope::{Names, Variable};
@@ -46,6 +46,7 @@ impl Program {
         {
             return Err(invalid(1, format!("addresses of {bits} bits; only 64 are supported")));
         }
+        defined_once(module)?;
         let variables = Variables::of(module)?;
         let mut kernels = BTreeMap::new();
         for entry in module.entries() {
@@ -53,6 +54,20 @@ impl Program {
         }
         Ok(Self::new(kernels, variables.list))
     }
+}
+
+/// No name is given twice at module level; what is only declared there may be defined later.
+fn defined_once(module: &Module) -> Result<(), LoadError> {
+    let functions = module.functions().filter(|function| function.body.is_some());
+    let variables = module.variables().filter(|variable| variable.linkage != Some(Linkage::Extern));
+    let functions = functions.map(|function| (&function.name, function.span.line));
+    let mut seen = BTreeSet::new();
+    for (name, line) in functions.chain(variables.map(|variable| (&variable.name, variable.span.line))) {
+        if !seen.insert(name) {
+            return Err(invalid(line, format!("{name} is defined twice")));
+        }
+    }
+    Ok(())
 }
 
 /// The `.global` and `.const` variables of a module, those declared inside functions included.
@@ -74,8 +89,10 @@ impl Variables {
             }
         }
         let mut variables = Self::default();
-        let in_memory =
-            |variable: &&ptx::Variable| matches!(variable.space, ptx::Space::Global | ptx::Space::Const);
+        let in_memory = |variable: &&ptx::Variable| {
+            variable.linkage != Some(Linkage::Extern)
+                && matches!(variable.space, ptx::Space::Global | ptx::Space::Const)
+        };
         // Names first, so that initial values can point to later variables.
         let named = found[..at_module_level].iter().filter(|variable| in_memory(variable));
         variables.named = named.enumerate().map(|(index, variable)| (variable.name.clone(), index)).collect();

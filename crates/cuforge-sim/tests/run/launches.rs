@@ -152,5 +152,32 @@ fn names_that_are_declared_twice_do_not_load() {
     assert_eq!(twice, Err("line 13: register %x is declared twice".to_owned()));
     let twice = load(".reg .b32 %y<4>;\n.reg .f32 %y<2>;");
     assert_eq!(twice, Err("line 13: register %y is declared twice".to_owned()));
+    let module = |text: &str| {
+        let text = format!(".version 8.0\n.target sm_80\n.address_size 64\n{text}");
+        Program::load(&Module::parse(&text).unwrap()).map(drop).map_err(|error| error.to_string())
+    };
+    let twice = module(".entry k() { ret; }\n.entry k() { trap; }");
+    assert_eq!(twice, Err("line 5: k is defined twice".to_owned()));
+    let twice = module(".global .b32 x;\n.global .b64 x;\n.entry k() { ret; }");
+    assert_eq!(twice, Err("line 5: x is defined twice".to_owned()));
+    assert_eq!(
+        module(".extern .global .b32 x;\n.global .b32 x = 1;\n.func f();\n.func f() { ret; }"),
+        Ok(())
+    );
     assert_eq!(load("{\n.reg .b32 %x;\nL:\n}\n{\n.reg .b32 %x;\nL:\n}"), Ok(()));
+}
+
+#[test]
+fn a_variable_that_is_only_declared_has_no_value_to_be_wrong() {
+    let text = |first: &str, second: &str| {
+        module(&format!("{first} {second}"), "ld.global.u32 %r9, [x];\nst.global.u32 [%rd3], %r9;")
+    };
+    let (declared, defined) = (".extern .global .align 4 .b32 x;", ".global .align 4 .b32 x = 5;");
+    for text in [text(declared, defined), text(defined, declared)] {
+        let mut bench = Bench::new(1);
+        bench.launch(&load(&text), 1, 1).unwrap();
+        assert_eq!(bench.result(), [5]);
+    }
+    let kernel = Program::load(&Module::parse(&text(declared, "")).unwrap()).unwrap().kernel("k").unwrap();
+    assert_eq!(kernel.unsupported().map(|(_, form)| form).collect::<Vec<_>>(), ["ld.global.u32"]);
 }
