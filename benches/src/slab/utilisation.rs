@@ -15,7 +15,7 @@ const CAPACITY: u64 = 1 << 30;
 /// Takes and ends at random, slowly more of the first, until a request fails; the share of the capacity that was
 /// asked for and is live then.
 fn at_first_failure<T>(seed: u64, mut take: impl FnMut(u64) -> Option<T>, mut end: impl FnMut(T)) -> f64 {
-    let sizes = log_uniform(1 << 17, seed);
+    let sizes = log_uniform(1 << 20, seed);
     let mut random = Random::new(seed);
     let mut held = Vec::new();
     let mut live = 0;
@@ -27,8 +27,8 @@ fn at_first_failure<T>(seed: u64, mut take: impl FnMut(u64) -> Option<T>, mut en
             }
             None => break,
         }
-        // 48 ends to 52 takes.
-        if random.below(52) < 48 {
+        // 199 ends to 200 takes: as many blocks as fit have come and gone hundreds of times before one does not.
+        if random.below(200) < 199 {
             let (taken, len) = held.swap_remove(random.below(held.len()));
             end(taken);
             live -= len;
