@@ -310,9 +310,20 @@ fn no_seed_accuses_a_right_kernel() {
 }
 
 #[test]
-fn an_empty_shape_passes_without_mutants() {
-    let report = judge(&builder(right(), exact(), 0, uniform()).build().unwrap());
-    assert_eq!((report.verdict.clone(), report.discrimination), (Verdict::Passed, None));
+fn an_empty_shape_passes_only_if_a_reduced_case_shows_that_it_can_fail() {
+    let empty = || builder(right(), exact(), 0, uniform());
+    let report = judge(&empty().build().unwrap());
+    assert_eq!(report.verdict, Verdict::Vacuous);
+    assert!(
+        report.notes.iter().any(|note| note.contains("it kills 0 of 0 PTX mutants")),
+        "{:?}",
+        report.notes
+    );
+    let report = judge(&empty().reduced(case_of(right(), exact())).build().unwrap());
+    assert_eq!(report.verdict, Verdict::Passed, "{:#?}", report::details(&report));
+    assert!(report.discrimination.unwrap().kill_score().0 >= 4);
+    let wrong = case_of(right(), TwicePlusOne { off: 0.5 });
+    assert_eq!(judge(&empty().reduced(wrong).build().unwrap()).verdict, Verdict::Failed);
 }
 
 #[test]
