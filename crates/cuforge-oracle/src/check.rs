@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cuforge_core::{
-    Arithmetic, ContextError, ContextErrorKind, Evidence, KernelSpec, OracleContext, Prepared, Sampling,
-    Schedule,
+    Arithmetic, Constraints, ContextError, ContextErrorKind, Evidence, KernelSpec, OracleContext, Prepared,
+    Sampling, Schedule,
 };
 
 use crate::case::{Case, ShippedPtx};
@@ -119,6 +119,7 @@ pub(crate) fn checked(
     context: &mut dyn OracleContext,
     options: &CheckOptions,
 ) -> Result<Checked, OracleError> {
+    check_sizes(case, context.constraints())?;
     let (mut prepared, origin, ran) = prepare(case, context)?;
     let model = error_model(case, &prepared.evidence.arithmetic);
     let contents = case.contents(options.seed)?;
@@ -185,6 +186,25 @@ fn repeat(
     }
     check.changed_inputs = changed_inputs(case, &got, contents);
     check.timing.samples_ns = times;
+    Ok(())
+}
+
+/// Before anything is allocated: that the device could hold all buffers.
+fn check_sizes(case: &Case, device: &Constraints) -> Result<(), OracleError> {
+    let mut total = 0u64;
+    for buffer in case.buffers() {
+        let bytes = buffer.size_bytes();
+        total = total.saturating_add(bytes);
+        let one_is_too_large = bytes > device.max_buffer_bytes;
+        if one_is_too_large || total > device.memory_bytes {
+            return Err(OracleError::BeyondDevice {
+                case: case.name().to_owned(),
+                buffer: buffer.name.to_string(),
+                bytes: if one_is_too_large { bytes } else { total },
+                device_bytes: if one_is_too_large { device.max_buffer_bytes } else { device.memory_bytes },
+            });
+        }
+    }
     Ok(())
 }
 

@@ -50,6 +50,18 @@ pub enum OracleError {
         /// What does not fit.
         source: BindError,
     },
+    /// The buffers do not fit the device; nothing was allocated, on the host neither.
+    #[error("case `{case}` needs {bytes} bytes up to buffer `{buffer}`, the device has {device_bytes}")]
+    BeyondDevice {
+        /// The case.
+        case: String,
+        /// The first buffer that does not fit.
+        buffer: String,
+        /// Bytes of the buffers up to this one.
+        bytes: u64,
+        /// Bytes of the device's memory, or of its largest buffer if this one exceeds that.
+        device_bytes: u64,
+    },
     /// A buffer's element type differs from the kernel's parameter.
     #[error("case `{case}`: buffer `{buffer}` holds {given}, kernel `{kernel}` takes {wanted}")]
     ElementMismatch {

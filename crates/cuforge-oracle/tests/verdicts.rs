@@ -642,3 +642,15 @@ fn a_right_tail_that_looks_like_poison_makes_no_case_vacuous() {
     let report = judge(&twice_then_ones(GUARD, ELEMENTS).build().unwrap());
     assert_eq!(report.verdict, Verdict::Passed, "{:#?}", report::details(&report));
 }
+
+#[test]
+fn a_case_beyond_the_memory_of_the_device_is_an_error_before_anything_is_allocated() {
+    // Sixteen gigabytes a buffer: the host may not have them either.
+    let case = builder(right(), exact(), u32::MAX, uniform()).build().unwrap();
+    let error = verify(&case, &mut context()).unwrap_err().to_string();
+    assert_eq!(error, "case `f` needs 17179869180 bytes up to buffer `x`, the device has 4194304");
+    // Each of the two fits, both together do not.
+    let case = builder(right(), exact(), 786_432, uniform()).build().unwrap();
+    let error = verify(&case, &mut context()).unwrap_err().to_string();
+    assert_eq!(error, "case `f` needs 6291456 bytes up to buffer `y`, the device has 4194304");
+}
