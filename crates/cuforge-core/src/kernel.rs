@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::geometry::SharedMemory;
-use crate::schedule::Schedule;
+use crate::schedule::{Constant, Schedule};
 use crate::schedule_error::ScheduleError;
 use crate::view::Access;
 use alloc::borrow::Cow;
@@ -279,6 +279,9 @@ impl KernelSpec {
             if defines.iter().any(|(defined, _)| defined == name) {
                 return bad("is defined twice");
             }
+            if matches!(value, Constant::Float(value) if !value.is_finite()) {
+                return bad("is no finite number, which no literal stands for");
+            }
             self.check_named(name)?;
             defines.push((name.clone().into_owned(), value.literal()));
         }
@@ -362,7 +365,6 @@ fn literal_len(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Constant;
     use alloc::vec;
 
     fn spec(source: &'static str) -> KernelSpec {
@@ -406,6 +408,16 @@ mod tests {
         }
         let items = Schedule::new([32, 1, 1]).with_items_per_invocation(2);
         assert!(matches!(spec("int x;").defines(&items), Err(ScheduleError::UnknownConstant { .. })));
+    }
+
+    #[test]
+    fn constants_without_a_literal_are_errors_and_the_least_integer_has_one() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let schedule = Schedule::new([32, 1, 1]).with_constant("TILE", Constant::Float(value));
+            let error = spec("TILE").defines(&schedule).unwrap_err();
+            assert!(matches!(error, ScheduleError::BadConstant { constant, .. } if constant == "TILE"));
+        }
+        assert_eq!(Constant::Int(i64::MIN).literal(), "(-9223372036854775807 - 1)");
     }
 
     #[test]

@@ -33,6 +33,8 @@ impl Constant {
     /// The value as a C literal: `-4`, `0.25`, `1`.
     pub fn literal(self) -> String {
         match self {
+            // C has no negative literals, and the magnitude of this one fits no signed type.
+            Self::Int(i64::MIN) => format!("({} - 1)", i64::MIN + 1),
             Self::Int(value) if value < 0 => format!("({value})"),
             Self::Int(value) => format!("{value}"),
             Self::Float(value) if value.is_sign_negative() => format!("({value:?})"),
