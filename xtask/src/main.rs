@@ -7,6 +7,7 @@ mod device;
 mod doctor;
 mod driver;
 mod ending;
+mod gpu_test;
 mod judge;
 mod lint;
 mod metadata;
@@ -34,6 +35,8 @@ usage: cargo xtask VERB [OPTIONS]
           measures AREA, with quartiles and bars
   test [--long]
           all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
+  gpu-test [--require-gpu] [--archive DIR | --from-archive DIR] [FILTER]
+          the tests that need a GPU, each in a process of its own; an archive runs without Rust
   doctor [--json FILE]
           driver, devices, NVRTC, headers, PTX ISA ceiling; what is missing and how to get it
   lint    fmt, clippy, rustdoc, arrows between crates, each crate alone, tidy
@@ -73,6 +76,7 @@ fn run() -> Result<Ending, Stop> {
         "verify" => verify::run(arguments),
         "bench" => bench::run(arguments),
         "test" => test::run(arguments),
+        "gpu-test" => gpu_test::run(arguments),
         "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),
         "help" => {

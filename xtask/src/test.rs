@@ -3,8 +3,8 @@
 //! A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
 //! with the reason, where not: a test that did not run is never counted as passed.
 
-mod libtest;
-mod programs;
+pub(crate) mod libtest;
+pub(crate) mod programs;
 mod tally;
 
 use std::collections::BTreeSet;

@@ -76,7 +76,7 @@ impl Driver {
             tried: vec![Tried { library: library.display().to_string(), reason }],
         };
         // SAFETY: the caller promises a CUDA driver, whose initialisers may run in any process.
-        let handle = unsafe { libloading::Library::new(library) }.map_err(|error| none(error.to_string()))?;
+        let handle = unsafe { libloading::Library::new(library) }.map_err(|error| none(whole(&error)))?;
         // SAFETY: only the address is taken, nothing is called.
         let init = unsafe { handle.get::<unsafe extern "system" fn()>(b"cuInit") };
         let Ok(init) = init.map(|symbol| *symbol as usize) else {
@@ -183,6 +183,11 @@ fn describe(table: &Table, status: Status) -> DriverError {
     // SAFETY: as above.
     let text = word(&|out| unsafe { table.get_error_string(status.code, out) });
     DriverError::unnamed(status.call, status.code).named(name, text)
+}
+
+/// An error with its cause: the loader's own words stand there.
+fn whole(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 fn version_of(number: c_int) -> DriverVersion {

@@ -18,7 +18,8 @@ use crate::process::{self, Captured};
 pub(crate) struct Program {
     /// Package and target, for people.
     pub(crate) name: String,
-    executable: PathBuf,
+    /// The program itself.
+    pub(crate) executable: PathBuf,
     folder: PathBuf,
     package: String,
 }
@@ -120,7 +121,7 @@ impl Rules<'_> {
             ("", _) => "ignored without a reason".to_owned(),
             ("needs NVRTC", Some(why)) => format!("{reason} ({why})"),
             ("long", _) => format!("{reason} (run with --long)"),
-            ("needs a GPU", _) => format!("{reason} (not run by this verb)"),
+            ("needs a GPU", _) => format!("{reason} (cargo xtask gpu-test runs them)"),
             _ => reason.to_owned(),
         }
     }

@@ -31,7 +31,12 @@ unsafe impl SlabAllocator for FirstFit {
             let (start, len) = self.free[at];
             let offset = start.next_multiple_of(request.align);
             let Some(left) = (start + len).checked_sub(offset + request.len) else { continue };
-            self.free[at] = (offset + request.len, left);
+            // Nothing of no length is kept, or the list would grow for ever.
+            if left == 0 {
+                self.free.swap_remove(at);
+            } else {
+                self.free[at] = (offset + request.len, left);
+            }
             if offset > start {
                 self.free.push((start, offset - start));
             }
