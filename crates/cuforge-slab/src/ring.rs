@@ -371,7 +371,10 @@ impl RingSlab {
         // A place is an index modulo their number, and the span is among the places in use.
         let index = self.tail_index + self.place(handle.0.wrapping_sub(self.tail_index)) as u64;
         self.make_pending(index, after);
-        self.settle(None, self.reclaim_batch);
+        // What waits for a stamp retires by `reclaim`, and nothing waits for it to be released.
+        if self.spans[self.place(index)].handle_and_flags & STAMPED == 0 {
+            self.settle(None, self.reclaim_batch);
+        }
         Ok(())
     }
 
