@@ -273,6 +273,26 @@ fn a_refused_request_leaves_no_padding_behind() {
     }
 }
 
+// Found by 200,000 random lists: growth that waited for the end of a lap took effect in a call that was refused.
+#[test]
+fn a_refused_request_never_changes_where_later_ones_lie_in_a_ring_that_grew() {
+    let offset = |refused: bool| {
+        let mut ring = ring(300);
+        let first = ring.acquire(&bytes(200)).unwrap();
+        let second = ring.acquire(&bytes(90)).unwrap();
+        ring.release(first.handle, &[]).unwrap();
+        let third = ring.acquire(&bytes(150)).unwrap();
+        ring.grow(300).unwrap();
+        ring.release(second.handle, &[]).unwrap();
+        ring.release(third.handle, &[]).unwrap();
+        if refused {
+            ring.acquire(&bytes(0)).unwrap_err();
+        }
+        ring.acquire(&bytes(200)).unwrap().offset
+    };
+    assert_eq!(offset(true), offset(false));
+}
+
 // Fault 17.
 #[test]
 fn a_clear_in_flight_keeps_its_bytes_pending() {
