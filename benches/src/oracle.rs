@@ -10,7 +10,7 @@ use crate::area::{Measured, Settings};
 use crate::figure::Figure;
 use crate::rounds::repeat;
 
-/// Measures the area, on the shipped PTX: compiling is the compile area's.
+/// Measures the area. The contexts have no compiler, so the shipped PTX runs: compiling is the compile area's.
 pub(crate) fn run(settings: &Settings) -> Measured {
     let rounds = settings.rounds() / 3;
     let mut figures = Vec::new();
@@ -30,7 +30,7 @@ fn verify_once(
     kernel: &CorpusKernel,
     context: &mut dyn OracleContext,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let case = kernel.case(Form::ShippedPtx, &kernel.real_shape(), &kernel.default_schedule())?;
+    let case = kernel.case(Form::CudaC, &kernel.real_shape(), &kernel.default_schedule())?;
     let start = Instant::now();
     let report = verify_with(&case, context, &VerifyOptions::default())?;
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
@@ -45,7 +45,7 @@ fn check_once(
     kernel: &CorpusKernel,
     context: &mut dyn OracleContext,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let case = kernel.case(Form::ShippedPtx, &kernel.real_shape(), &kernel.default_schedule())?;
+    let case = kernel.case(Form::CudaC, &kernel.real_shape(), &kernel.default_schedule())?;
     let start = Instant::now();
     let checked = check(&case, context, &CheckOptions::default())?;
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
