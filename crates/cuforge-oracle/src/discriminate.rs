@@ -3,7 +3,7 @@
 use cuforge_core::{ContextError, ContextErrorKind, Element, Extent, KernelSpec, OracleContext, Schedule};
 use cuforge_sim::mutate::{self, Mutation};
 use cuforge_sim::ptx::{Edit, Module};
-use cuforge_sim::{Checks, LaunchOptions};
+use cuforge_sim::{Checks, Fault, LaunchOptions};
 
 use crate::adapters::SimContext;
 use crate::case::Case;
@@ -40,6 +40,8 @@ impl Default for MutantOptions {
 pub(crate) enum Unfit {
     /// The reduced case's outputs differ though nothing was mutated.
     ReducedFails(String),
+    /// A reduced case runs longer than mutants may: it says nothing, and a smaller one is needed.
+    TooLong(String),
     /// A fault of the case or the machine.
     Error(OracleError),
 }
@@ -215,7 +217,8 @@ impl<'a> Bench<'a> {
     fn new(case: &'a Case, checked: &'a Checked, module: &Module, seed: u64) -> Result<Self, Unfit> {
         let contents = case.contents(seed)?;
         let expected = case.expected(&contents, &checked.model)?;
-        let mut bench = Self { case, ran: &checked.ran, contents, expected, step_budget: 1 << 24 };
+        let step_budget = LaunchOptions::default().step_budget;
+        let mut bench = Self { case, ran: &checked.ran, contents, expected, step_budget };
         match bench.run(module)? {
             (Ok(Fate::Survives), instructions) => {
                 bench.step_budget = budget(case, instructions);
@@ -225,6 +228,10 @@ impl<'a> Bench<'a> {
                 let why = format!("its reduced case `{}` fails without any mutant", case.shape());
                 Err(Unfit::ReducedFails(why))
             }
+            (Err(error), _) if out_of_steps(&error) => Err(Unfit::TooLong(format!(
+                "vacuous: its reduced case `{}` is too long: {error}",
+                case.shape()
+            ))),
             (Err(error), _) => {
                 Err(Unfit::ReducedFails(format!("its reduced case `{}` fails: {error}", case.shape())))
             }
@@ -252,6 +259,12 @@ impl<'a> Bench<'a> {
         let fate = if same { Fate::Survives } else { Fate::Differs };
         Ok((Ok(fate), context.instructions().unwrap_or(0)))
     }
+}
+
+/// Whether a launch ended for its length alone.
+fn out_of_steps(error: &ContextError) -> bool {
+    let source = std::error::Error::source(error);
+    matches!(source.and_then(|source| source.downcast_ref()), Some(Fault::StepBudget { .. }))
 }
 
 fn is_fault(error: &ContextError) -> bool {

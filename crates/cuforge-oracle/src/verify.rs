@@ -78,6 +78,10 @@ pub fn verify_with(
                 report.notes.push(why);
                 report.verdict = Verdict::Failed;
             }
+            Err(Unfit::TooLong(why)) => {
+                report.notes.push(why);
+                report.verdict = Verdict::Vacuous;
+            }
             Err(Unfit::Error(error)) => return Err(error),
         }
     }

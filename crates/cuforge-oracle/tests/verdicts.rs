@@ -654,3 +654,24 @@ fn a_case_beyond_the_memory_of_the_device_is_an_error_before_anything_is_allocat
     let error = verify(&case, &mut context()).unwrap_err().to_string();
     assert_eq!(error, "case `f` needs 6291456 bytes up to buffer `y`, the device has 4194304");
 }
+
+#[test]
+fn a_right_kernel_is_not_failed_for_the_length_of_its_blocks() {
+    // So many turns of two instructions in each of the two warps of a block.
+    let long = |turns: u32| {
+        let spin =
+            "mov.u32 %r4, 0;\nAGAIN:\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p0, %r4, TURNS;\n@%p0 bra AGAIN;";
+        let compute = format!("{TWICE_PLUS_ONE}\n{}", spin.replace("TURNS", &turns.to_string()));
+        builder(ptx(LOAD, &compute, STORE, GUARD), exact(), 64, uniform())
+    };
+    let options = cuforge_sim::LaunchOptions { step_budget: 1 << 28, ..Default::default() };
+    let judged = |case: &Case| {
+        let mut context =
+            SimContext::builder().memory_bytes(4 << 20).launch_options(options).build().unwrap();
+        let options = VerifyOptions { check: CheckOptions::default().once(), ..VerifyOptions::default() };
+        verify_with(case, &mut context, &options).unwrap()
+    };
+    let report = judged(&long(12 << 20).build().unwrap());
+    assert_eq!(report.verdict, Verdict::Vacuous, "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.contains("too long")), "{:?}", report.notes);
+}
