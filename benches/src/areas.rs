@@ -6,7 +6,7 @@ use crate::area::Area;
 pub const AREAS: &[Area] = &[
     Area {
         name: "compile",
-        about: "the compile cache: hits, misses, one compilation for many threads, cuda.core beside it",
+        about: "the compile cache: hits, misses, one compilation for many threads, beside cuda.core and CuPy",
         run: crate::compile::run,
     },
     Area {

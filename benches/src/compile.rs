@@ -1,7 +1,8 @@
 //! The compile cache: hits in memory and on disk, what a miss costs beside the compiler, one compilation for 16 threads.
 //!
-//! One source of 4 KiB without headers and its cubin of some 10 KiB, made by NVRTC 13.5 for `sm_90`; the peer is
-//! cuda.core's disk cache on the same source, in turns.
+//! One source of 4 KiB without headers and its cubin of some 10 KiB, made by NVRTC 13.5 for `sm_90`, or by the NVRTC
+//! that `CUFORGE_NVRTC` or else the system offers; the peers are the disk caches of cuda.core and, beside a GPU, of
+//! `CuPy` on the same source, in turns.
 
 mod peer;
 
@@ -18,15 +19,20 @@ use cuforge_compile::{
 use cuforge_core::{CompileRequest, ComputeCapability, Target};
 
 use crate::area::{Measured, Settings};
-use crate::figure::{Bar, Figure};
+use crate::figure::{Bar, Figure, Spread};
 use crate::rounds::{compare, repeat};
 
-/// The NVRTC that both sides use.
+use self::peer::Peer;
+
+/// The NVRTC that all sides use, unless it is not there or the user names another.
 const TOOLCHAIN: &str = "nvrtc-13.5.37";
 const SOURCE_BYTES: usize = 4096;
 /// So many kernels make a cubin of some 10 KiB.
 const KERNELS: u32 = 4;
 const ARCH: u16 = 90;
+
+/// Hits of one sample.
+const HITS: u32 = 200;
 
 /// Measures the area.
 pub(crate) fn run(settings: &Settings) -> Measured {
@@ -39,7 +45,8 @@ pub(crate) fn run(settings: &Settings) -> Measured {
         bench.miss(rounds)?,
         bench.one_flight(rounds)?,
     ];
-    figures.extend(bench.beside_the_peer(rounds)?);
+    figures.extend(bench.beside_cuda_core(rounds)?);
+    figures.extend(bench.beside_cupy(rounds)?);
     Ok(figures)
 }
 
@@ -51,16 +58,19 @@ struct Bench {
 
 impl Bench {
     fn new() -> Result<Self, Box<dyn Error>> {
-        let root = home().join(TOOLCHAIN);
-        let nvrtc = Nvrtc::find(&SearchPaths::only([&root]))
-            .map_err(|error| format!("{error}; `cargo xtask test` fetches it into target/cuda"))?;
+        let named = std::env::var_os("CUFORGE_NVRTC").is_some();
+        let paths = if named { SearchPaths::default() } else { SearchPaths::first([home().join(TOOLCHAIN)]) };
+        let nvrtc = Nvrtc::find(&paths)
+            .map_err(|error| format!("{error}; `cargo xtask test` fetches one into target/cuda"))?;
+        let (major, minor) = nvrtc.version();
         let target = Target::new(ComputeCapability::from_sm(ARCH));
         let request = CompileRequest::cuda_c("bench.cu", source(), target);
         let folder = std::env::temp_dir().join(format!("cuforge-bench-compile-{}", std::process::id()));
         let bench = Self { nvrtc, request, folder };
         let image = bench.compiler(&bench.on_disk()).image(&bench.request)?;
         let cubin = image.cubin.as_deref().map_or(0, <[u8]>::len);
-        println!("  source {} bytes, cubin {cubin} bytes", bench.request.source.len());
+        let source = bench.request.source.len();
+        println!("  source {source} bytes, cubin {cubin} bytes by NVRTC {major}.{minor}");
         Ok(bench)
     }
 
@@ -92,7 +102,7 @@ impl Bench {
 
     fn disk(&self, rounds: usize) -> Result<Figure, Box<dyn Error>> {
         let compiler = self.compiler(&self.on_disk());
-        let spread = repeat(rounds, || Ok(per_call_ns(200, || compiler.image(&self.request))? / 1_000.0))?;
+        let spread = repeat(rounds, || Ok(per_call_ns(HITS, || compiler.image(&self.request))? / 1_000.0))?;
         Ok(Figure::new("disk hit", "us", spread, rounds).with_bar(Bar::AtMost(100.0)))
     }
 
@@ -142,28 +152,52 @@ impl Bench {
         Ok(figure.with_bar(Bar::AtMost(1.0)))
     }
 
-    /// The peer's disk hit, and ours against it, in turns in one run. None where the peer cannot be had.
-    fn beside_the_peer(&self, rounds: usize) -> Result<Vec<Figure>, Box<dyn Error>> {
+    /// The disk hit of cuda.core, and ours against it, in turns in one run. None where it cannot be had.
+    fn beside_cuda_core(&self, rounds: usize) -> Result<Vec<Figure>, Box<dyn Error>> {
+        let peer =
+            Peer::cuda_core(&home(), self.libraries(), &self.source_file()?, &self.folder.join("core"), ARCH);
+        let Some(mut peer) = at_hand("cuda.core disk hit", peer) else { return Ok(Vec::new()) };
+        let order = HITS.to_string();
+        Ok(vec![
+            Figure::new("cuda.core disk hit", "us", repeat(rounds, || us(peer.hit_ns(&order)))?, rounds),
+            Figure::new(
+                "disk hit, ours against cuda.core",
+                "ratio",
+                self.against(&mut peer, &order, rounds)?,
+                rounds,
+            ),
+        ])
+    }
+
+    /// The same with `CuPy`, whose hit ends with a module on the device: with the driver's load of it, and without.
+    /// None where there is no `CuPy` or no GPU.
+    fn beside_cupy(&self, rounds: usize) -> Result<Vec<Figure>, Box<dyn Error>> {
+        let peer = Peer::cupy(self.libraries(), &self.source_file()?, &self.folder.join("cupy"));
+        let Some(mut peer) = at_hand("CuPy disk hit", peer) else { return Ok(Vec::new()) };
+        let [loaded, bare] = ["loaded", "bare"].map(|what| format!("{what} {HITS}"));
+        let with_load = repeat(rounds, || us(peer.hit_ns(&loaded)))?;
+        let without = repeat(rounds, || us(peer.hit_ns(&bare)))?;
+        let ratio = self.against(&mut peer, &bare, rounds)?;
+        Ok(vec![
+            Figure::new("CuPy disk hit with the driver's module load", "us", with_load, rounds),
+            Figure::new("CuPy disk hit without that load", "us", without, rounds),
+            Figure::new("disk hit, ours against CuPy without load", "ratio", ratio, rounds),
+        ])
+    }
+
+    fn against(&self, peer: &mut Peer, order: &str, rounds: usize) -> Result<Spread, Box<dyn Error>> {
+        let compiler = self.compiler(&self.on_disk());
+        compare(rounds, || per_call_ns(HITS, || compiler.image(&self.request)), || peer.hit_ns(order))
+    }
+
+    fn source_file(&self) -> Result<PathBuf, Box<dyn Error>> {
         let source = self.folder.join("bench.cu");
         std::fs::write(&source, &*self.request.source)?;
-        let libraries = self.nvrtc.library().parent().unwrap_or(Path::new("/"));
-        let peer = peer::CudaCore::start(&home(), libraries, &source, &self.folder.join("theirs"), ARCH);
-        let mut peer = match peer {
-            Ok(peer) => peer,
-            Err(why) => {
-                println!("  cuda.core's disk cache is not measured: {why}");
-                return Ok(Vec::new());
-            }
-        };
-        println!("  peer: {}", peer.about());
-        let compiler = self.compiler(&self.on_disk());
-        let theirs = repeat(rounds, || Ok(peer.hit_ns(200)? / 1_000.0))?;
-        let ratio =
-            compare(rounds, || per_call_ns(200, || compiler.image(&self.request)), || peer.hit_ns(200))?;
-        Ok(vec![
-            Figure::new("cuda.core disk hit", "us", theirs, rounds),
-            Figure::new("disk hit, ours against cuda.core", "ratio", ratio, rounds),
-        ])
+        Ok(source)
+    }
+
+    fn libraries(&self) -> &Path {
+        self.nvrtc.library().parent().unwrap_or(Path::new("/"))
     }
 }
 
@@ -171,6 +205,24 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The peer, or a row that says why there is none.
+fn at_hand(row: &str, peer: Result<Peer, Box<dyn Error>>) -> Option<Peer> {
+    match peer {
+        Ok(peer) => {
+            println!("  peer: {}", peer.about());
+            Some(peer)
+        }
+        Err(why) => {
+            println!("  {row:<44} not measured: {why}");
+            None
+        }
+    }
+}
+
+fn us(ns: Result<f64, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
+    Ok(ns? / 1_000.0)
 }
 
 /// Nanoseconds of one call out of `calls`.

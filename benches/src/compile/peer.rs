@@ -1,5 +1,6 @@
-//! cuda.core from `PyPI` in a process of its own, asked for disk hits over a pipe.
+//! Caches of other projects, each in a Python process of its own that is asked for disk hits over a pipe.
 
+use std::env;
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,16 +12,17 @@ const WHEELS: &[&str] = &["cuda-core==1.2.2", "cuda-bindings==13.5.0", "cuda-pat
 const FOLDER: &str = "peer-cuda-core-1.2.2";
 
 /// A running peer.
-pub(super) struct CudaCore {
+pub(super) struct Peer {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     about: String,
 }
 
-impl CudaCore {
-    /// Fetches it into `home` if it is not there, and starts it on `source` with an empty or filled `cache`.
-    pub(super) fn start(
+impl Peer {
+    /// cuda.core on `source` with an empty or filled `cache`: the pinned one, fetched into `home` if it is not there,
+    /// or where that cannot be the installed one.
+    pub(super) fn cuda_core(
         home: &Path,
         libraries: &Path,
         source: &Path,
@@ -28,27 +30,37 @@ impl CudaCore {
         arch: u16,
     ) -> Result<Self, Box<dyn Error>> {
         let folder = home.join(FOLDER);
-        if !folder.is_dir() {
-            fetch(home, &folder)?;
+        let fetched = if folder.is_dir() { Ok(()) } else { fetch(home, &folder) };
+        let mut command = python("cuda_core_cache.py", libraries);
+        command.args([source, cache]).arg(format!("sm_{arch}"));
+        if fetched.is_ok() {
+            command.env("PYTHONPATH", &folder);
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/cuda_core_cache.py");
-        let mut child = Command::new("python3")
-            .arg(script)
-            .args([source, cache])
-            .arg(format!("sm_{arch}"))
-            .env("PYTHONPATH", &folder)
-            .env("LD_LIBRARY_PATH", libraries)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+        match (Self::start("cuda.core", command), fetched) {
+            (Err(_), Err(why)) => Err(why),
+            (started, _) => started,
+        }
+    }
+
+    /// The `CuPy` that is installed, with the device that it finds, on `source` with an empty or filled `cache`.
+    pub(super) fn cupy(libraries: &Path, source: &Path, cache: &Path) -> Result<Self, Box<dyn Error>> {
+        let mut command = python("cupy_cache.py", libraries);
+        command.args([source, cache]);
+        Self::start("CuPy", command)
+    }
+
+    fn start(name: &str, mut command: Command) -> Result<Self, Box<dyn Error>> {
+        let mut child = command.spawn()?;
         let orders = child.stdin.take().ok_or("no standard input")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
         let mut peer = Self { child, orders, answers, about: String::new() };
-        let ready = peer.line()?;
-        let told = ready.strip_prefix("ready ").ok_or_else(|| format!("it says {ready:?}"))?;
+        let said = peer.line()?;
+        if let Some(why) = said.strip_prefix("absent ") {
+            return Err(why.into());
+        }
+        let told = said.strip_prefix("ready ").ok_or_else(|| format!("it says {said:?}"))?;
         let (version, cubin) = told.split_once(' ').ok_or("it says no size")?;
-        peer.about = format!("cuda.core {version} on the same source, cubin {cubin} bytes");
+        peer.about = format!("{name} {version} on the same source, cubin {cubin} bytes");
         Ok(peer)
     }
 
@@ -57,9 +69,9 @@ impl CudaCore {
         &self.about
     }
 
-    /// Nanoseconds of one disk hit out of `calls`.
-    pub(super) fn hit_ns(&mut self, calls: u32) -> Result<f64, Box<dyn Error>> {
-        writeln!(self.orders, "{calls}")?;
+    /// Nanoseconds of one disk hit, by an order that its script knows.
+    pub(super) fn hit_ns(&mut self, order: &str) -> Result<f64, Box<dyn Error>> {
+        writeln!(self.orders, "{order}")?;
         Ok(self.line()?.parse()?)
     }
 
@@ -72,11 +84,28 @@ impl CudaCore {
     }
 }
 
-impl Drop for CudaCore {
+impl Drop for Peer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Python with one of the scripts and the NVRTC that we use ourselves, before any other.
+fn python(script: &str, libraries: &Path) -> Command {
+    let mut search = libraries.as_os_str().to_owned();
+    if let Some(more) = env::var_os("LD_LIBRARY_PATH") {
+        search.push(":");
+        search.push(more);
+    }
+    let mut command = Command::new("python3");
+    command
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script))
+        .env("LD_LIBRARY_PATH", search)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
 }
 
 fn fetch(home: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
