@@ -64,7 +64,9 @@ fn without_a_gpu(wish: Wish, why_no_gpu: &str) -> Result<Choice, Stop> {
         let why = format!("no CUDA device can be used: {why_no_gpu}; nothing ran");
         return Err(Stop::new(Ending::NothingRan, why));
     }
-    Ok(Choice { device: None, why: why_no_gpu.to_owned() })
+    // What the loader said of each name stands in brackets: `--device cuda` shows it, here it would drown the line.
+    let short = why_no_gpu.split(" (").next().unwrap_or(why_no_gpu);
+    Ok(Choice { device: None, why: short.to_owned() })
 }
 
 #[cfg(test)]
@@ -81,8 +83,9 @@ mod tests {
     #[test]
     fn the_simulated_device_is_chosen_with_the_reason_that_fits() {
         assert_eq!(choose(Wish::Sim).unwrap().why, "asked for with --device sim");
-        let instead = without_a_gpu(Wish::Auto, "no CUDA driver").unwrap();
-        assert!(instead.device.is_none() && instead.why.contains("no CUDA driver"));
+        let instead = without_a_gpu(Wish::Auto, "no CUDA driver: get one (libcuda.so.1: not found)").unwrap();
+        assert!(instead.device.is_none());
+        assert_eq!(instead.why, "no CUDA driver: get one");
     }
 
     #[test]
