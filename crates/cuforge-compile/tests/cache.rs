@@ -283,10 +283,11 @@ fn what_no_key_can_hold_is_compiled_every_time() {
 }
 
 #[test]
-fn a_rejected_image_is_not_served_to_that_driver_again_in_any_process() {
+fn a_rejected_image_is_not_served_to_that_adapter_and_driver_again_in_any_process() {
     let folder = Folder::new("reject");
     let mut on_driver = request("int a;");
-    on_driver.target = on_driver.target.with_driver(DriverVersion { major: 13, minor: 0 });
+    on_driver.target =
+        on_driver.target.with_driver(DriverVersion { major: 13, minor: 0 }).with_adapter([7; 16]);
     let options = || CacheOptions::in_folder(folder.path());
     let (first, runs) = compiler(options());
     let refused = first.image(&on_driver).unwrap();
@@ -296,10 +297,14 @@ fn a_rejected_image_is_not_served_to_that_driver_again_in_any_process() {
         let image = compiler.image(&on_driver).unwrap();
         assert!(image.cubin.is_none() && image.ptx.is_some(), "{}", image.decision);
         assert!(count(&runs) <= 1, "the entry itself is sound and stays");
-        // Another driver has not said anything yet.
-        let mut elsewhere = on_driver.clone();
-        elsewhere.target.driver = Some(DriverVersion { major: 13, minor: 1 });
-        assert!(compiler.image(&elsewhere).unwrap().cubin.is_some());
+        // Another driver, another adapter, and whoever does not say which it is have not said anything yet.
+        for (driver, adapter) in [((13, 1), Some([7; 16])), ((13, 0), Some([8; 16])), ((13, 0), None)] {
+            let mut elsewhere = on_driver.clone();
+            elsewhere.target.driver = Some(DriverVersion { major: driver.0, minor: driver.1 });
+            elsewhere.target.adapter = adapter;
+            assert!(compiler.image(&elsewhere).unwrap().cubin.is_some(), "{driver:?} {adapter:?}");
+        }
+        assert!(count(&runs) <= 1, "who asks does not change what is compiled");
     }
 }
 

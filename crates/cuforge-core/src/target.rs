@@ -1,4 +1,4 @@
-//! What code is made for: a compute capability, its variant, and the driver that will load it.
+//! What code is made for: a compute capability, its variant, and the driver and adapter that will load it.
 
 use crate::adapter::{ComputeCapability, DriverVersion};
 use core::fmt;
@@ -24,18 +24,27 @@ pub struct Target {
     pub variant: TargetVariant,
     /// The CUDA version of the driver that will load the code, if known: PTX newer than it does not load.
     pub driver: Option<DriverVersion>,
+    /// The UUID of the adapter that will load the code, if known. It changes nothing about the code; a compiler
+    /// remembers for it what its driver rejected.
+    pub adapter: Option<[u8; 16]>,
 }
 
 impl Target {
     /// The base variant for a capability, driver unknown.
     pub const fn new(capability: ComputeCapability) -> Self {
-        Self { capability, variant: TargetVariant::Base, driver: None }
+        Self { capability, variant: TargetVariant::Base, driver: None, adapter: None }
     }
 
     /// With the CUDA version of the driver.
     #[must_use]
     pub const fn with_driver(self, driver: DriverVersion) -> Self {
         Self { driver: Some(driver), ..self }
+    }
+
+    /// For the adapter with this UUID.
+    #[must_use]
+    pub const fn with_adapter(self, uuid: [u8; 16]) -> Self {
+        Self { adapter: Some(uuid), ..self }
     }
 
     /// With another variant.

@@ -159,11 +159,12 @@ impl Device {
         self.shared.gate.driver()
     }
 
-    /// What to compile for: its capability, with the driver's CUDA version.
+    /// What to compile for: its capability, with the driver's CUDA version and its own UUID.
     pub fn target(&self) -> Target {
         let capability = self.adapter().compute_capability;
         let capability = capability.unwrap_or(cuforge_core::ComputeCapability { major: 0, minor: 0 });
-        Target::new(capability).with_driver(self.driver().version())
+        let target = Target::new(capability).with_driver(self.driver().version());
+        Target { adapter: self.adapter().uuid, ..target }
     }
 
     /// Free and total device memory in bytes, of all processes.

@@ -1,4 +1,4 @@
-//! Images that a driver refused to load: remembered per capability and driver, in memory and beside the entries.
+//! Images that a driver refused to load: remembered per adapter and driver, in memory and beside the entries.
 
 use std::collections::HashSet;
 use std::fs;
@@ -61,10 +61,13 @@ impl Rejects {
 
 fn note(image: Digest, target: &Target) -> Vec<u8> {
     let mut writer = Writer::with_capacity(96);
-    writer.field(b"rejected image 1").field(&image.0).u32(u32::from(target.capability.sm()));
-    if let Some(driver) = target.driver {
-        writer.u32(u32::from(driver.major)).u32(u32::from(driver.minor));
-    }
+    writer.field(b"rejected image 2").field(&image.0).u32(u32::from(target.capability.sm()));
+    // Both as fields, so that an unknown one is told from any known one.
+    let driver =
+        target.driver.map(|driver| [driver.major.to_le_bytes(), driver.minor.to_le_bytes()].concat());
+    writer
+        .field(driver.as_deref().unwrap_or_default())
+        .field(target.adapter.as_ref().map_or(&[], |uuid| uuid));
     writer.field(target.to_string().as_bytes());
     writer.finish()
 }
