@@ -68,6 +68,7 @@ pub mod mutate;
 pub mod ptx;
 
 mod alu;
+mod attach;
 mod code;
 mod decode;
 mod exec;
@@ -80,6 +81,7 @@ mod program;
 mod renumber;
 mod shadow;
 
+pub use attach::{Backing, ModuleVariableLayout};
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};
 pub use fault::{AccessKind, Fault, LaunchMisuse, MemorySpace, Missing, Nearest, Party, Place};
 pub use memory::{Memory, MemoryError, POISON_WORD};

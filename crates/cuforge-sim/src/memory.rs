@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::attach::Words;
+
 /// What fresh memory holds, word by word: a NaN as `f64`, `f32`, `bf16` and `f16`, and a large number as an integer.
 pub const POISON_WORD: u32 = 0x7ff7_7ff7;
 
@@ -101,7 +103,7 @@ pub struct Memory {
 pub(crate) struct Allocation {
     pub(crate) base: u64,
     pub(crate) len: u64,
-    pub(crate) words: Vec<AtomicU32>,
+    pub(crate) words: Words,
     /// How often each range (start, length) is marked.
     pub(crate) marks: BTreeMap<(u64, u64), u32>,
 }
@@ -159,7 +161,8 @@ impl Memory {
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| unavailable())?;
         words.resize_with(count, || AtomicU32::new(POISON_WORD));
-        self.allocations.insert(base, Allocation { base, len, words, marks: BTreeMap::new() });
+        self.allocations
+            .insert(base, Allocation { base, len, words: Words::Own(words), marks: BTreeMap::new() });
         self.used_bytes += len;
         self.next = next;
         Ok(base)
@@ -183,10 +186,10 @@ impl Memory {
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let (allocation, offset) = self.range_mut(address, bytes.len() as u64)?;
         for (index, byte) in split_words(offset, bytes.len()) {
-            let word = allocation.words[index].get_mut();
-            let mut whole = word.to_le_bytes();
+            let word = &allocation.words[index];
+            let mut whole = word.load(Relaxed).to_le_bytes();
             whole[byte.in_word.clone()].copy_from_slice(&bytes[byte.in_bytes]);
-            *word = u32::from_le_bytes(whole);
+            word.store(u32::from_le_bytes(whole), Relaxed);
         }
         Ok(())
     }
@@ -262,6 +265,17 @@ impl Memory {
         self.modules.get(&id).map(Vec::as_slice)
     }
 
+    /// Puts an allocation where none lies.
+    pub(crate) fn insert(&mut self, allocation: Allocation) -> Result<(), MemoryError> {
+        let (address, len) = (allocation.base, allocation.len);
+        let below = self.allocations.range(..address + len).next_back();
+        if below.is_some_and(|(base, below)| base + below.len > address) {
+            return Err(MemoryError::OutOfRange { address, len });
+        }
+        self.allocations.insert(address, allocation);
+        Ok(())
+    }
+
     /// Remembers where the variables of a module lie.
     pub(crate) fn set_module(&mut self, id: u64, addresses: Vec<u64>) {
         self.modules.insert(id, addresses);
@@ -271,10 +285,10 @@ impl Memory {
         let (allocation, offset) = self.range_mut(address, len)?;
         let len = usize::try_from(len).map_err(|_| MemoryError::OutOfRange { address, len })?;
         for (index, byte) in split_words(offset, len) {
-            let word = allocation.words[index].get_mut();
-            let mut whole = word.to_le_bytes();
+            let word = &allocation.words[index];
+            let mut whole = word.load(Relaxed).to_le_bytes();
             whole[byte.in_word.clone()].copy_from_slice(&pattern[byte.in_word]);
-            *word = u32::from_le_bytes(whole);
+            word.store(u32::from_le_bytes(whole), Relaxed);
         }
         Ok(())
     }

@@ -74,6 +74,14 @@ impl Program {
         Self { inner: Arc::new(Inner { id, kernels, variables }) }
     }
 
+    pub(crate) fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    pub(crate) fn module_variables(&self) -> &[ModuleVariable] {
+        &self.inner.variables
+    }
+
     /// The kernel of that name.
     ///
     /// # Errors

@@ -19,6 +19,8 @@ struct Region {
 pub(crate) struct GlobalView<'m> {
     memory: &'m Memory,
     allocations: Vec<&'m Allocation>,
+    /// The words of each allocation, looked up once.
+    words: Vec<&'m [AtomicU32]>,
     regions: Vec<Region>,
 }
 
@@ -48,7 +50,8 @@ impl<'m> GlobalView<'m> {
                 allocation: index,
             }));
         }
-        Self { memory, allocations, regions }
+        let words = allocations.iter().map(|allocation| &*allocation.words).collect();
+        Self { memory, allocations, words, regions }
     }
 
     /// Sizes of the allocations in bytes, in order.
@@ -65,7 +68,7 @@ impl<'m> GlobalView<'m> {
     /// The words of an allocation.
     #[inline(always)]
     pub(crate) fn words(&self, allocation: usize) -> &'m [AtomicU32] {
-        &self.allocations[allocation].words
+        self.words[allocation]
     }
 
     /// Finds the allocations of the lanes' accesses, or the lowest lane that is out of bounds.
