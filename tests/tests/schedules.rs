@@ -73,8 +73,8 @@ fn every_kernel_compiles_without_a_warning_assembles_and_parses_under_every_sche
         }
     }
     assert!(failures.is_empty(), "{} of {made} failed:\n{}", failures.len(), failures.join("\n"));
-    // Six kernels under ten schedules each, two toolchains, with and without fast math.
-    assert_eq!(made, 6 * 10 * 2 * 2 * architectures.len());
+    // Ten schedules a kernel, two toolchains, with and without fast math.
+    assert_eq!(made, corpus::ALL.len() * 10 * 2 * 2 * architectures.len());
 }
 
 /// Run with `CUFORGE_RENEW=1` after a change of a source to write the shipped PTX anew.
@@ -82,6 +82,7 @@ fn every_kernel_compiles_without_a_warning_assembles_and_parses_under_every_sche
 #[ignore = "needs NVRTC"]
 fn shipped_ptx_is_what_the_source_compiles_to() {
     let compiler = OLDER.compiler().unwrap();
+    let mut stale = Vec::new();
     for kernel in corpus::ALL {
         let spec = kernel.spec(Form::CudaC).unwrap();
         let ptx = compile(&compiler, &spec, &kernel.default_schedule(), 75, false).unwrap();
@@ -89,9 +90,12 @@ fn shipped_ptx_is_what_the_source_compiles_to() {
         if std::env::var_os("CUFORGE_RENEW").is_some() {
             std::fs::write(kernels.join(kernel.name()).with_extension("ptx"), &ptx).unwrap();
         }
-        let shipped = kernel.ptx(Form::ShippedPtx).unwrap();
-        assert!(shipped == ptx, "{}: the shipped PTX is out of date (see above this test)", kernel.name());
+        if kernel.ptx(Form::ShippedPtx).unwrap() != ptx {
+            stale.push(kernel.name());
+        }
     }
+    // All are written before any is refused, so one run renews them.
+    assert!(stale.is_empty(), "out of date: the shipped PTX (see above this test) of {}", stale.join(", "));
 }
 
 #[test]

@@ -4,10 +4,13 @@
 //! for `sm_75` under the default schedule, and for some kernels a version in hand-written PTX.
 
 mod affine;
+mod decode_attention;
 mod gemm;
 mod kernel;
+mod matvec_q4;
 mod raw;
 mod rms_norm;
+mod rms_norm_heads;
 mod shape;
 mod softmax;
 mod swiglu;
@@ -17,8 +20,17 @@ pub use kernel::{CorpusKernel, Form};
 pub use shape::Shape;
 
 /// Every kernel of the corpus.
-pub const ALL: [CorpusKernel; 6] =
-    [affine::KERNEL, swiglu::KERNEL, softmax::KERNEL, rms_norm::KERNEL, top_k::KERNEL, gemm::KERNEL];
+pub const ALL: [CorpusKernel; 9] = [
+    affine::KERNEL,
+    swiglu::KERNEL,
+    softmax::KERNEL,
+    rms_norm::KERNEL,
+    top_k::KERNEL,
+    gemm::KERNEL,
+    matvec_q4::KERNEL,
+    rms_norm_heads::KERNEL,
+    decode_attention::KERNEL,
+];
 
 /// The kernel of that name.
 #[must_use]

@@ -23,6 +23,13 @@ pub enum Summation {
     ///
     /// For 1,024 terms summed by 256 threads over 4 terms each and then a tree, that is 4 + 8.
     Depth(u64),
+    /// The additions of tensor cores, which cut instead of rounding. PTX leaves order and rounding open ("accumulation
+    /// of the intermediate values is performed with at least single precision", PTX ISA 8.8, `wmma.mma`), so the model
+    /// assumes no more than this: products are exact; a step takes any number of products and the running sum, cuts
+    /// each to the format's precision *of the largest among them*, adds what is left exactly and cuts the result. A cut
+    /// loses less than `2 u` of the largest; a step with `q` products that are not zero makes `q + 2` of them, which is
+    /// at most `3 q`, so `n` products cost `6 n` units of roundoff whatever the steps are.
+    TensorCore,
 }
 
 /// A real number in a reference.

@@ -1,7 +1,7 @@
 //! `RMSNorm` over the rows of a matrix: one reduction, an inverse root, and a weight a column.
 
 use super::kernel::{CorpusKernel, Written};
-use super::shape::{Shape, blocks, depth_of_sum, flat};
+use super::shape::{Shape, blocks, depth_of_sum, flat, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -37,7 +37,6 @@ fn parameters() -> Vec<Parameter> {
 }
 
 fn schedules() -> Vec<Schedule> {
-    let rows = |threads, rows, items| Schedule::new([threads, rows, 1]).with_items_per_invocation(items);
     vec![
         flat(128, 4),
         rows(32, 4, 4),

@@ -61,12 +61,23 @@ impl FromStr for Shape {
 
 /// A launch of `x` times `y` blocks of `schedule`.
 pub(super) fn blocks(schedule: &Schedule, x: u32, y: u32) -> Extent {
-    Extent::Geometry(LaunchGeometry { grid: [x, y, 1], block: schedule.workgroup_size, shared_bytes: 0 })
+    grid(schedule, [x, y, 1], 0)
+}
+
+/// A launch of a grid of blocks of `schedule`, each with so many `f32` of dynamic shared memory.
+pub(super) fn grid(schedule: &Schedule, grid: [u32; 3], shared_floats: u32) -> Extent {
+    let shared_bytes = shared_floats.saturating_mul(4);
+    Extent::Geometry(LaunchGeometry { grid, block: schedule.workgroup_size, shared_bytes })
 }
 
 /// A one-dimensional block with so many elements a thread.
 pub(super) fn flat(threads: u32, items: u32) -> Schedule {
     Schedule::new([threads, 1, 1]).with_items_per_invocation(items)
+}
+
+/// A block of rows of threads with so many elements a thread.
+pub(super) fn rows(threads: u32, rows: u32, items: u32) -> Schedule {
+    Schedule::new([threads, rows, 1]).with_items_per_invocation(items)
 }
 
 /// The longest chain of additions that a term passes through when `threads` threads share a sum of `terms` terms:

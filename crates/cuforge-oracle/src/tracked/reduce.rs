@@ -70,6 +70,7 @@ impl<'t> Terms<'t> {
         let depth = match summation {
             Summation::AnyOrder => additions,
             Summation::Depth(depth) => depth.min(additions),
+            Summation::TensorCore => self.count.saturating_mul(6),
         } + multiplied;
         let n = self.count as f64;
         let device = gamma(depth, format.unit_roundoff()) * self.magnitude;
