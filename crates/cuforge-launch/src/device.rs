@@ -56,6 +56,14 @@ struct Queue {
 // SAFETY: stream handles may be used from any thread.
 unsafe impl Send for Queue {}
 
+/// How a device is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Whether streams tell how far they are by events although they could write words. Default no: asking costs a driver
+    /// call with events and a load with words. For a driver in which such writes are slow or at fault.
+    pub seal_by_events: bool,
+}
+
 /// What [`Device::close`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,11 +89,19 @@ impl Device {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(driver: Driver, ordinal: u32) -> Result<Self, LaunchError> {
+        Self::open_with(driver, ordinal, DeviceOptions::default())
+    }
+
+    /// As [`open_on`](Self::open_on), with options.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(driver: Driver, ordinal: u32, options: DeviceOptions) -> Result<Self, LaunchError> {
         let device = Self::handle(driver, ordinal)?;
         let mut context = ptr::null_mut();
         // SAFETY: the pointer is valid for one handle.
         driver.judge(unsafe { driver.table().primary_retain(&raw mut context, device) })?;
-        Self::with_gate(Gate::new(driver, device, context, Keeper::Primary), ordinal)
+        Self::with_gate(Gate::new(driver, device, context, Keeper::Primary), ordinal, options)
     }
 
     /// On a context that somebody else keeps alive.
@@ -96,7 +112,7 @@ impl Device {
         keeper: Keeper,
     ) -> Result<Self, LaunchError> {
         let device = Self::handle(driver, ordinal)?;
-        Self::with_gate(Gate::new(driver, device, context, keeper), ordinal)
+        Self::with_gate(Gate::new(driver, device, context, keeper), ordinal, DeviceOptions::default())
     }
 
     fn handle(driver: Driver, ordinal: u32) -> Result<c_int, LaunchError> {
@@ -111,19 +127,19 @@ impl Device {
         Ok(device)
     }
 
-    fn with_gate(gate: Gate, ordinal: u32) -> Result<Self, LaunchError> {
+    fn with_gate(gate: Gate, ordinal: u32, options: DeviceOptions) -> Result<Self, LaunchError> {
         let gate = Arc::new(gate);
         let found = properties::read(gate.driver(), gate.device())?;
-        if !found.capabilities.stream_write_64 {
-            return Err(LaunchError::Unsupported {
-                what: "this device",
-                why: "its streams cannot write 64-bit words, which tell how far they are",
-            });
-        }
+        let events = Arc::new(EventPool::new(&gate));
+        let timeline = if options.seal_by_events || !found.capabilities.stream_write_64 {
+            Timeline::events(&events)
+        } else {
+            Timeline::words(&gate)?
+        };
         let shared = Shared {
             pipelines: PipelineCache::default(),
-            events: Arc::new(EventPool::new(&gate)),
-            timeline: Arc::new(Timeline::new(&gate)?),
+            events,
+            timeline: Arc::new(timeline),
             queues: Mutex::new([Queue { stream: ptr::null_mut(), next_epoch: 1 }; MAX_QUEUES]),
             adapter: found.adapter,
             constraints: Arc::new(found.constraints),
@@ -147,6 +163,12 @@ impl Device {
     /// What else it can do.
     pub fn capabilities(&self) -> &Capabilities {
         &self.shared.capabilities
+    }
+
+    /// Whether streams tell how far they are by events, each question a driver call, instead of by words that the device
+    /// writes: by [`DeviceOptions::seal_by_events`], or because they cannot write ([`Capabilities::stream_write_64`]).
+    pub fn seals_by_events(&self) -> bool {
+        self.timeline().is_by_events()
     }
 
     /// The number that it was opened by.

@@ -1,7 +1,7 @@
 //! Events, pooled: made when the pool is empty, kept for the next who needs one.
 
 use crate::error::LaunchError;
-use crate::ffi::{RawEvent, RawStream};
+use crate::ffi::{RawEvent, RawStream, code};
 use crate::gate::Gate;
 use parking_lot::Mutex;
 use std::ptr;
@@ -95,6 +95,13 @@ impl Event {
         self.pool.gate.alive()?;
         // SAFETY: the event is alive.
         self.pool.gate.check_wait(unsafe { self.pool.gate.api().event_synchronize(self.raw) })
+    }
+
+    /// Whether what the event marks is done. A fault shows elsewhere: then the answer is no.
+    pub(crate) fn has_happened(&self) -> bool {
+        // SAFETY: the event is alive.
+        let status = unsafe { self.pool.gate.api().event_query(self.raw) };
+        status.is_ok_and(|status| status.code == code::SUCCESS)
     }
 
     /// Nanoseconds from `start` to this event; both must have happened.

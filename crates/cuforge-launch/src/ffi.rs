@@ -17,6 +17,12 @@ pub(crate) type RawEvent = *mut c_void;
 pub(crate) type RawModule = *mut c_void;
 /// `CUfunction`.
 pub(crate) type RawFunction = *mut c_void;
+/// `CUgraph`.
+pub(crate) type RawGraph = *mut c_void;
+/// `CUgraphNode`.
+pub(crate) type RawGraphNode = *mut c_void;
+/// `CUgraphExec`.
+pub(crate) type RawGraphExec = *mut c_void;
 /// `CUdeviceptr`.
 pub(crate) type DeviceAddress = u64;
 
@@ -86,10 +92,29 @@ pub(crate) struct LaunchConfig {
     pub(crate) attribute_count: c_uint,
 }
 
-/// Marks in the `extra` array of a launch: the packed argument buffer, its size, the end.
-pub(crate) const PARAM_END: *mut c_void = std::ptr::null_mut();
-pub(crate) const PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
-pub(crate) const PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct KernelNodeParams {
+    pub(crate) function: RawFunction,
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) parameters: *mut *mut c_void,
+    pub(crate) extra: *mut *mut c_void,
+    /// `CUkernel`, looked at only where there is no function.
+    pub(crate) kernel: *mut c_void,
+    /// Looked at only where there is no function.
+    pub(crate) context: RawContext,
+}
+
+/// The `extra` array of a launch that names its packed arguments: buffer pointer (1), buffer size (2), end (0).
+#[inline]
+pub(crate) fn extra(packed: &[u8], bytes: &mut usize) -> [*mut c_void; 5] {
+    let mark = std::ptr::without_provenance_mut;
+    let (buffer, size) = (packed.as_ptr().cast_mut().cast(), std::ptr::from_mut(bytes).cast());
+    [mark(1), buffer, mark(2), size, mark(0)]
+}
 
 macro_rules! table {
     (
@@ -135,6 +160,11 @@ macro_rules! table {
                 self.launch_kernel_ex.is_some()
             }
 
+            /// Whether streams can write words.
+            pub(crate) fn has_stream_write_value(&self) -> bool {
+                self.stream_write_value.is_some()
+            }
+
             /// Every name in the table.
             pub(crate) const NAMES: &[&str] = &[$($first,)* $($symbol,)*];
 
@@ -155,6 +185,7 @@ macro_rules! table {
                 ///
                 /// # Safety
                 /// As `cuda.h` says of it: handles alive, pointers valid for what the function reads and writes.
+                #[inline]
                 pub(crate) unsafe fn $rare(&self, $($rare_arg: $rare_kind),*) -> Result<Status, LaunchError> {
                     let Some(function) = self.$rare else {
                         return Err(LaunchError::MissingSymbol {
@@ -205,7 +236,6 @@ table! {
         stream_synchronize = "cuStreamSynchronize" (stream: RawStream);
         stream_query = "cuStreamQuery" (stream: RawStream);
         stream_wait_event = "cuStreamWaitEvent" (stream: RawStream, event: RawEvent, flags: c_uint);
-        stream_write_value = "cuStreamWriteValue64_v2" (stream: RawStream, address: DeviceAddress, value: u64, flags: c_uint);
         event_create = "cuEventCreate" (event: *mut RawEvent, flags: c_uint);
         event_destroy = "cuEventDestroy_v2" (event: RawEvent);
         event_record = "cuEventRecord" (event: RawEvent, stream: RawStream);
@@ -228,6 +258,16 @@ table! {
         mem_unmap = "cuMemUnmap" since "10.2" (address: DeviceAddress, bytes: usize);
         mem_set_access = "cuMemSetAccess" since "10.2" (address: DeviceAddress, bytes: usize, description: *const AccessDescription, count: usize);
         mem_granularity = "cuMemGetAllocationGranularity" since "10.2" (bytes: *mut usize, properties: *const AllocationProperties, option: c_int);
+        stream_write_value = "cuStreamWriteValue64_v2" since "11.7" (stream: RawStream, address: DeviceAddress, value: u64, flags: c_uint);
+        event_query = "cuEventQuery" since "2.0" (event: RawEvent);
+        thread_capture_mode = "cuThreadExchangeStreamCaptureMode" since "10.1" (mode: *mut c_int);
+        graph_create = "cuGraphCreate" since "10.0" (graph: *mut RawGraph, flags: c_uint);
+        graph_destroy = "cuGraphDestroy" since "10.0" (graph: RawGraph);
+        graph_add_kernel = "cuGraphAddKernelNode_v2" since "12.0" (node: *mut RawGraphNode, graph: RawGraph, dependencies: *const RawGraphNode, count: usize, params: *const KernelNodeParams);
+        graph_instantiate = "cuGraphInstantiateWithFlags" since "11.4" (exec: *mut RawGraphExec, graph: RawGraph, flags: u64);
+        graph_launch = "cuGraphLaunch" since "10.0" (exec: RawGraphExec, stream: RawStream);
+        graph_exec_destroy = "cuGraphExecDestroy" since "10.0" (exec: RawGraphExec);
+        graph_exec_set_kernel = "cuGraphExecKernelNodeSetParams_v2" since "12.0" (exec: RawGraphExec, node: RawGraphNode, params: *const KernelNodeParams);
         func_load = "cuFuncLoad" since "12.4" (function: RawFunction);
         func_get_param_info = "cuFuncGetParamInfo" since "12.4" (function: RawFunction, index: usize, offset: *mut usize, bytes: *mut usize);
         launch_kernel_ex = "cuLaunchKernelEx" since "11.8" (config: *const LaunchConfig, function: RawFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void);

@@ -33,6 +33,7 @@ mod launch;
 mod mailbox;
 mod module;
 mod movers;
+mod one_node;
 mod pinned;
 mod pipeline;
 mod prefetch;
@@ -46,7 +47,7 @@ mod submit;
 mod timeline;
 mod upload;
 
-pub use device::{Closed, Device};
+pub use device::{Closed, Device, DeviceOptions};
 pub use driver::Driver;
 pub use error::{DriverError, LaunchError, Rejection, Tried};
 pub use function::FunctionAttributes;

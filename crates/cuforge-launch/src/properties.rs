@@ -26,12 +26,15 @@ mod attribute {
     pub(super) const INTEGRATED: c_int = 18;
     pub(super) const L2_BYTES: c_int = 38;
     pub(super) const MAX_THREADS_PER_MULTIPROCESSOR: c_int = 39;
+    pub(super) const UNIFIED_ADDRESSING: c_int = 41;
     pub(super) const CAPABILITY: [c_int; 2] = [75, 76];
     pub(super) const SHARED_PER_MULTIPROCESSOR: c_int = 81;
     pub(super) const REGISTERS_PER_MULTIPROCESSOR: c_int = 82;
     pub(super) const COOPERATIVE: c_int = 95;
     pub(super) const MAX_SHARED_OPT_IN: c_int = 97;
     pub(super) const PAGEABLE_MEMORY_ACCESS: c_int = 88;
+    pub(super) const CONCURRENT_MANAGED_ACCESS: c_int = 89;
+    pub(super) const HOST_PAGE_TABLES: c_int = 100;
     pub(super) const VIRTUAL_MEMORY: c_int = 102;
     pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: c_int = 106;
     pub(super) const CLUSTER: c_int = 120;
@@ -39,8 +42,6 @@ mod attribute {
 }
 
 /// What the driver tells beyond identity and limits.
-///
-/// Ray-tracing cores are not in it: the CUDA driver does not tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -60,15 +61,24 @@ pub struct Capabilities {
     pub subgroups: bool,
     /// Tensor cores: capability 7.0 and above, but for 7.5 of the cards without them (the driver does not tell which).
     pub tensor_cores: bool,
+    /// Ray-tracing cores; `None` where the driver does not tell. No CUDA driver up to 13.0 does: `CUdevice_attribute` has
+    /// nothing of the kind, and capability and name do not decide (7.5 comes with and without).
+    pub ray_tracing_cores: Option<bool>,
     /// Cooperative launches.
     pub cooperative_launch: bool,
     /// Clusters of blocks.
     pub cluster_launch: bool,
     /// Reserved address ranges with memory mapped behind them.
     pub virtual_memory: bool,
+    /// Host and device share one range of addresses.
+    pub unified_addressing: bool,
+    /// Host and device may use managed memory at the same time.
+    pub concurrent_managed_access: bool,
     /// Kernels may read ordinary host memory.
     pub pageable_memory_access: bool,
-    /// Streams can write 64-bit words.
+    /// The device reads ordinary host memory through the host's own page tables: one memory in hardware.
+    pub host_page_tables: bool,
+    /// Streams can write 64-bit words, device and driver both.
     pub stream_write_64: bool,
 }
 
@@ -139,11 +149,15 @@ pub(crate) fn read(driver: Driver, device: c_int) -> Result<Properties, LaunchEr
         l2_bytes: one(attribute::L2_BYTES)?,
         subgroups: true,
         tensor_cores: capability.major >= 7,
+        ray_tracing_cores: None,
         cooperative_launch: flag(attribute::COOPERATIVE)?,
         cluster_launch: flag(attribute::CLUSTER)?,
         virtual_memory: flag(attribute::VIRTUAL_MEMORY)?,
+        unified_addressing: flag(attribute::UNIFIED_ADDRESSING)?,
+        concurrent_managed_access: flag(attribute::CONCURRENT_MANAGED_ACCESS)?,
         pageable_memory_access: flag(attribute::PAGEABLE_MEMORY_ACCESS)?,
-        stream_write_64: flag(attribute::STREAM_WRITE_64)?,
+        host_page_tables: flag(attribute::HOST_PAGE_TABLES)?,
+        stream_write_64: flag(attribute::STREAM_WRITE_64)? && driver.table().has_stream_write_value(),
     };
     Ok(Properties { adapter, constraints, capabilities })
 }

@@ -272,10 +272,8 @@ impl Stream {
         let gate = self.line.device.gate();
         gate.seal_done(self.line.queue);
         if self.unsealed > 0 {
-            let address = self.line.device.timeline().address(self.line.queue);
-            // SAFETY: the stream is alive; the address is the queue's own word in pinned memory that outlives the
-            // context's work, and only this stream writes it.
-            gate.check(unsafe { gate.api().stream_write_value(self.line.raw, address, self.epoch, 0) })?;
+            // SAFETY: the stream is alive and has the queue to itself.
+            unsafe { self.line.seal(self.epoch) }?;
             self.epoch += 1;
             self.unsealed = 0;
         }
@@ -299,6 +297,13 @@ impl Stream {
 impl Line {
     pub(crate) fn has_completed(&self, epoch: u64) -> bool {
         self.device.timeline().has_completed(self.queue, epoch)
+    }
+
+    /// # Safety
+    /// Nobody else seals on the stream meanwhile.
+    pub(crate) unsafe fn seal(&self, epoch: u64) -> Result<(), LaunchError> {
+        // SAFETY: the stream is alive and the queue's own; the caller vouches for the rest.
+        unsafe { self.device.timeline().seal(self.device.gate(), self.queue, self.raw, epoch) }
     }
 
     pub(crate) fn wait_epoch(&self, epoch: u64) -> Result<(), LaunchError> {

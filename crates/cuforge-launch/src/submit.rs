@@ -24,6 +24,8 @@ pub(crate) mod sealed {
         pub(crate) stream: RawStream,
         pub(crate) queue: usize,
         pub(crate) epoch: u64,
+        /// Whether the launch is recorded, not run: then it must be a kernel launch, which becomes a kernel node.
+        pub(crate) captured: bool,
     }
 
     /// What a launch asks of where it goes.
@@ -42,7 +44,8 @@ impl sealed::Target for Stream {
             return Err(LaunchError::OtherDevice { what: "stream" });
         }
         Self::admit(self)?;
-        Ok(sealed::Place { stream: self.line().raw(), queue: self.queue_number(), epoch: self.open_epoch() })
+        let (stream, queue, epoch) = (self.line().raw(), self.queue_number(), self.open_epoch());
+        Ok(sealed::Place { stream, queue, epoch, captured: false })
     }
 
     #[inline]

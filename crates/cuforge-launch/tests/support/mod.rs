@@ -93,7 +93,7 @@ impl Fake {
 
     /// Launches so far, by whichever function.
     pub(crate) fn launches(&self) -> i64 {
-        self.calls("cuLaunchKernel") + self.calls("cuLaunchKernelEx")
+        ["cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch"].iter().map(|name| self.calls(name)).sum()
     }
 
     /// Lets `name` answer `code` from its `from_call`-th next call on; 0 lets it work again.
