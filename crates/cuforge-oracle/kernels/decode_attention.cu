@@ -136,15 +136,16 @@ decode_attention(const float* __restrict__ queries,
     float whole = 0.0f;
 #pragma unroll
     for (unsigned other = 0; other < WARPS; ++other) {
-        // A warp without a position has nothing to add, and the difference of two infinities is no number.
-        whole += other < length ? sums[other] * expf(peaks[other] - highest) : 0.0f;
+        // The largest score of a warp without a position is -infinity: its factor is 0.
+        whole += sums[other] * expf(peaks[other] - highest);
     }
     for (unsigned column = warp * WARP + lane; column < width; column += THREADS) {
         float total = 0.0f;
 #pragma unroll
         for (unsigned other = 0; other < WARPS; ++other) {
-            total += other < length ? outputs[other * width + column] * expf(peaks[other] - highest) : 0.0f;
+            total += outputs[other * width + column] * expf(peaks[other] - highest);
         }
+        // Without any position both are no numbers.
         output[head * width + column] = length > 0 ? total / whole : 0.0f;
     }
 }
