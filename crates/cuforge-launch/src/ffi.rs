@@ -34,6 +34,14 @@ pub(crate) struct Status {
     pub(crate) code: i32,
 }
 
+impl Status {
+    /// Whether this is an answer after which `cuda.h` says that the process must end: the context is inconsistent, or
+    /// gone.
+    pub(crate) fn is_sticky(self) -> bool {
+        matches!(self.code, 4 | 214 | 220 | 226 | 227 | 700 | 702 | 708..=710 | 714..=719)
+    }
+}
+
 /// Codes that this crate decides on.
 pub(crate) mod code {
     pub(crate) const SUCCESS: i32 = 0;
@@ -116,6 +124,17 @@ pub(crate) fn extra(packed: &[u8], bytes: &mut usize) -> [*mut c_void; 5] {
     [mark(1), buffer, mark(2), size, mark(0)]
 }
 
+/// Makes a call and pairs its answer with its name; test builds note both where a hung process can be read.
+#[inline]
+fn told(call: &'static str, make: impl FnOnce() -> c_int) -> Status {
+    #[cfg(feature = "breadcrumbs")]
+    crate::breadcrumb::before(call);
+    let status = Status { call, code: make() };
+    #[cfg(feature = "breadcrumbs")]
+    crate::breadcrumb::after(call, status.code, status.is_sticky());
+    status
+}
+
 macro_rules! table {
     (
         required { $($name:ident = $first:literal $(| $older:literal)* ($($arg:ident: $kind:ty),*);)* }
@@ -177,7 +196,7 @@ macro_rules! table {
                 #[allow(clippy::too_many_arguments, reason = "the driver's own signature")]
                 pub(crate) unsafe fn $name(&self, $($arg: $kind),*) -> Status {
                     // SAFETY: the caller keeps the function's own contract.
-                    Status { call: $first, code: unsafe { (self.$name)($($arg),*) } }
+                    told($first, || unsafe { (self.$name)($($arg),*) })
                 }
             )*
             $(
@@ -195,7 +214,7 @@ macro_rules! table {
                         });
                     };
                     // SAFETY: the caller keeps the function's own contract.
-                    Ok(Status { call: $symbol, code: unsafe { function($($rare_arg),*) } })
+                    Ok(told($symbol, || unsafe { function($($rare_arg),*) }))
                 }
             )*
         }

@@ -109,7 +109,7 @@ impl Gate {
     /// Success or an error; a sticky one loses the device.
     #[inline]
     pub(crate) fn check(&self, status: Status) -> Result<(), LaunchError> {
-        if status.code == code::SUCCESS { Ok(()) } else { Err(self.failed(status, is_sticky(status.code))) }
+        if status.code == code::SUCCESS { Ok(()) } else { Err(self.failed(status, status.is_sticky())) }
     }
 
     /// As [`check`](Self::check) for a call that waits for work: whatever it answers is the work's failure, unless the
@@ -254,11 +254,6 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Codes after which `cuda.h` says that the process must end: the context is inconsistent, or gone.
-fn is_sticky(code: i32) -> bool {
-    matches!(code, 4 | 214 | 220 | 226 | 227 | 700 | 702 | 708..=710 | 714..=719)
-}
-
 /// Codes that a waiting call answers about itself: misuse, an unfinished wait, a capture.
 fn is_about_the_call(code: i32) -> bool {
     matches!(code, 1 | 3 | 201 | 400 | 600 | 900..=910)
@@ -270,6 +265,7 @@ mod tests {
 
     #[test]
     fn faults_of_kernels_are_sticky_and_misuse_is_not() {
+        let is_sticky = |code| Status { call: "cuStreamSynchronize", code }.is_sticky();
         assert!([700, 702, 710, 715, 716, 719].into_iter().all(is_sticky));
         assert!(![1, 2, 200, 201, 209, 218, 400, 500, 600, 701, 900, 999].into_iter().any(is_sticky));
     }

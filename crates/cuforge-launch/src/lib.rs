@@ -18,6 +18,8 @@
 //! }
 //! ```
 
+#[cfg(feature = "breadcrumbs")]
+mod breadcrumb;
 mod bulk;
 mod copy;
 mod device;
