@@ -5,6 +5,7 @@ use std::str::FromStr;
 use cuforge::launch::Device;
 
 use crate::ending::{Ending, Stop};
+use crate::probe;
 
 /// What `--device` asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,14 @@ pub(crate) struct Choice {
 pub(crate) fn choose(wish: Wish) -> Result<Choice, Stop> {
     if wish == Wish::Sim {
         return Ok(Choice { device: None, why: "asked for with --device sim".to_owned() });
+    }
+    // Asked in another process first, so that a driver that crashes is a reason and not the end of this program.
+    let probe = probe::ask(&[]);
+    if let Some(why) = probe.without_a_device() {
+        return without_a_gpu(wish, why);
+    }
+    if wish == Wish::Cuda && probe.simulated {
+        return without_a_gpu(wish, &format!("{} is the simulated driver", probe.driver_line()));
     }
     match Device::open(0) {
         Ok(device) => {

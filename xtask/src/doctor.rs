@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::arguments::{Arguments, Item};
-use crate::driver::{self, Device, Driver};
 use crate::ending::{Ending, Stop};
+use crate::probe::{self, Found, Probe};
 use crate::toolchain::{self, Version};
 use crate::{process, workspace};
 use nvrtc::Nvrtc;
@@ -19,14 +19,17 @@ use nvrtc::Nvrtc;
 const USAGE: &str = "\
 usage: cargo xtask doctor [--json FILE]
 
-Reports the driver, devices, NVRTC, headers and Python of this machine. Nothing is fetched and no driver is loaded.";
+Reports the driver, devices, NVRTC, headers and Python of this machine. Nothing is fetched. The driver is asked in a
+process of its own, the way every other verb asks it.";
 
 /// The report. The keys of its JSON form are stable under one `schema`.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: &'static str,
     driver: Option<Driver>,
-    devices: Vec<Device>,
+    devices: Vec<Found>,
+    /// Why there is no driver, or no device.
+    trouble: Option<String>,
     /// The newest PTX ISA that the driver loads, where its CUDA version is known.
     driver_ptx_isa: Option<String>,
     nvrtc: Vec<Nvrtc>,
@@ -34,6 +37,19 @@ struct Report {
     python: Option<String>,
     pip: Option<String>,
     missing: Vec<Missing>,
+}
+
+/// A driver library that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Driver {
+    /// The file itself, symbolic links resolved.
+    real_path: PathBuf,
+    /// Its build, such as `580.159.04`.
+    build: Option<String>,
+    /// The CUDA version that it supports.
+    cuda: Option<String>,
+    /// Whether it is the simulated one.
+    simulated: bool,
 }
 
 /// One pinned toolchain below `target/cuda`.
@@ -78,12 +94,14 @@ fn look() -> Report {
         .into_iter()
         .map(|made| Tools { nvrtc: made.version.number(), folder: made.root, ptxas: made.ptxas })
         .collect();
-    let driver = driver::find();
+    let Probe { library, cuda, build, simulated, devices, trouble } = probe::ask(&[]);
+    let driver_ptx_isa = cuda.as_deref().and_then(nvrtc::ptx_isa);
     let mut report = Report {
-        schema: "cuforge-doctor/1",
-        driver_ptx_isa: driver.as_ref().and_then(|driver| nvrtc::ptx_isa(driver.cuda.as_deref()?)),
-        driver,
-        devices: driver::devices(),
+        schema: "cuforge-doctor/2",
+        driver: library.map(|real_path| Driver { real_path, build, cuda, simulated }),
+        devices,
+        trouble,
+        driver_ptx_isa,
         nvrtc: nvrtc::find(),
         toolchains,
         python: version_of("python3", &["--version"]),
@@ -146,22 +164,22 @@ fn missing(report: &Report) -> Vec<Missing> {
 fn print(report: &Report) {
     match &report.driver {
         Some(driver) => {
-            line("driver", &driver.real_path.display().to_string());
-            let (version, cuda) = (known(&driver.version), known(&driver.cuda));
-            line(
-                "",
-                &format!("version {version}, CUDA {cuda}, PTX ISA up to {}", known(&report.driver_ptx_isa)),
-            );
+            let simulated = if driver.simulated { " (simulated)" } else { "" };
+            line("driver", &format!("{}{simulated}", driver.real_path.display()));
+            let (build, cuda) = (known(&driver.build), known(&driver.cuda));
+            let isa = known(&report.driver_ptx_isa);
+            line("", &format!("build {build}, CUDA {cuda}, PTX ISA up to {isa}"));
         }
         None => line("driver", "none"),
     }
     if report.devices.is_empty() {
         line("devices", "none visible; the simulated device is always there");
     }
+    if let Some(trouble) = &report.trouble {
+        line("", trouble);
+    }
     for device in &report.devices {
-        let memory = device.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
-        let capability = known(&device.compute_capability);
-        line("device", &format!("{}, compute capability {capability}, memory {memory}", device.name));
+        line("device", &device.line());
     }
     for nvrtc in &report.nvrtc {
         let headers = if nvrtc.headers.is_empty() { "no headers" } else { "headers" };
@@ -203,9 +221,10 @@ mod tests {
 
     fn bare() -> Report {
         Report {
-            schema: "cuforge-doctor/1",
+            schema: "cuforge-doctor/2",
             driver: None,
             devices: Vec::new(),
+            trouble: None,
             driver_ptx_isa: None,
             nvrtc: Vec::new(),
             toolchains: Vec::new(),
@@ -223,20 +242,21 @@ mod tests {
 
     #[test]
     fn python_without_pip_and_a_driver_without_a_device_are_told_apart_from_absence() {
-        let driver = Driver { path: "/l".into(), real_path: "/l".into(), version: None, cuda: None };
+        let driver = Driver { real_path: "/l".into(), build: None, cuda: None, simulated: false };
         let report = Report { driver: Some(driver), python: Some("Python 3.12.0".into()), ..bare() };
         let whats: Vec<&str> = missing(&report).iter().map(|missing| missing.what).collect();
         assert_eq!(whats, ["a visible GPU", NVRTC, "pip"]);
     }
 
     #[test]
-    fn the_json_keys_are_those_of_schema_1() {
+    fn the_json_keys_are_those_of_schema_2() {
         let value = serde_json::to_value(bare()).unwrap();
         let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let mut expected = [
             "schema",
             "driver",
             "devices",
+            "trouble",
             "driver_ptx_isa",
             "nvrtc",
             "toolchains",

@@ -1,258 +1,211 @@
 //! `cargo xtask gpu-test`: the tests that need a GPU, each in a process of its own, here or out of an archive.
+//!
+//! Six outcomes are told apart and none is mixed up with another; what was left out is in the report with its reason.
+
+mod bundle;
+mod expected;
+mod outcome;
+mod pack;
+mod partition;
+mod programs;
+mod record;
+mod report;
+mod runner;
+mod sanitizer;
+mod simulated;
+mod slots;
+mod wanted;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
-use cuforge::launch::Device;
-
-use crate::arguments::{Arguments, Item};
+use crate::arguments::Arguments;
+use crate::device::Wish;
 use crate::ending::{Ending, Stop};
-use crate::process;
-use crate::test::libtest::{Outcome, Output, listed};
-use crate::test::programs;
+use crate::probe::{self, Probe};
+use crate::workspace;
+use expected::{Expected, Ground};
+use record::Record;
+use report::{Report, SCHEMA};
+use runner::Rules;
+use slots::Slot;
+use wanted::Wanted;
 
-const USAGE: &str = "\
-usage: cargo xtask gpu-test [--require-gpu] [--archive DIR | --from-archive DIR] [FILTER]
-
-Runs every test that needs a GPU, each in a process of its own, on the first CUDA device.
---require-gpu       a test that could not run is a failure
---archive DIR       runs nothing: puts the test programs and this command into DIR, for a machine without Rust
---from-archive DIR  runs the programs in DIR and builds nothing: DIR/xtask gpu-test --from-archive DIR
-FILTER              only tests whose name holds this text";
-
-/// The test programs of the tests package that need a GPU.
-const SELECTION: &[&str] = &["--package", "cuforge-tests", "--test", "gpu_*"];
-
-/// A test that takes longer is stopped and has failed.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
-
-/// A device fault that a test did not expect ends its process with these words.
-const FAULT: &str = "the device is lost to this process";
-
-#[derive(Debug, Default)]
-struct Wanted {
-    require_gpu: bool,
-    archive: Option<PathBuf>,
-    from_archive: Option<PathBuf>,
-    filter: Option<String>,
+/// What the tests run on.
+struct Device {
+    probe: Probe,
+    /// Why it is the simulated one, if it is.
+    simulated_because: Option<String>,
+    /// Variables of the processes that use it.
+    variables: Vec<(String, String)>,
 }
 
-/// Builds or finds the programs, runs their tests, counts.
+/// Says what there is to run on, then builds or finds the programs, runs their tests, counts.
 pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
-    let wanted = read(arguments)?;
+    let wanted = Wanted::read(arguments)?;
     if let Some(folder) = &wanted.archive {
-        return archive(folder);
+        return pack::pack(folder);
     }
-    match Device::open(0) {
-        Ok(device) => {
-            println!("device    {}", device.adapter().name);
-            println!("driver    {} (CUDA {})", device.adapter().driver, device.driver().version());
-        }
-        Err(error) => {
-            println!("no GPU: {error}");
-            return Err(Stop::new(Ending::NothingRan, "no CUDA device can be used; nothing ran"));
-        }
-    }
-    let programs = match &wanted.from_archive {
-        Some(folder) => archived(folder)?,
-        None => built()?,
+    let device = device(&wanted)?;
+    let (programs, lists) = match &wanted.from_archive {
+        Some(folder) => (programs::archived(folder)?, folder.clone()),
+        None => (programs::build(&[])?, workspace::root().join("tests")),
     };
-    let mut counts = Counts::default();
-    for program in &programs {
-        run_program(program, wanted.filter.as_deref(), &mut counts)?;
-    }
-    println!();
-    for name in &counts.failed {
-        println!("FAILED {name}");
-    }
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed.len(), counts.skipped);
-    Ok(counts.ending(wanted.require_gpu))
-}
-
-fn read(arguments: Arguments) -> Result<Wanted, Stop> {
-    let mut options = arguments.options(USAGE);
-    let mut wanted = Wanted::default();
-    while let Some(item) = options.next()? {
-        match &item {
-            Item::Option(name) if name == "require-gpu" => wanted.require_gpu = true,
-            Item::Option(name) if name == "archive" => wanted.archive = Some(options.path()?),
-            Item::Option(name) if name == "from-archive" => wanted.from_archive = Some(options.path()?),
-            Item::Word(text) if wanted.filter.is_none() => wanted.filter = Some(text.clone()),
-            _ => return Err(options.unknown(&item)),
-        }
-    }
-    if wanted.archive.is_some() && wanted.from_archive.is_some() {
-        return Err(options.refuse("--archive and --from-archive exclude each other"));
-    }
-    Ok(wanted)
-}
-
-fn built() -> Result<Vec<PathBuf>, Stop> {
-    let programs = programs::build(SELECTION, &[])?;
-    let programs = programs.ok_or_else(|| Stop::failed("the GPU tests do not build"))?;
-    Ok(programs.into_iter().map(|program| program.executable).collect())
-}
-
-/// Copies the programs and this command into `folder`.
-fn archive(folder: &Path) -> Result<Ending, Stop> {
-    let failed = |what: &Path, error| Stop::failed(format!("{}: {error}", what.display()));
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    let this = env::current_exe().map_err(|error| failed(Path::new("this program"), error))?;
-    let mut copies = vec![(this, folder.join("xtask"))];
-    for program in built()? {
-        let name = stem(&program);
-        copies.push((program, folder.join(name)));
-    }
-    for (from, to) in &copies {
-        fs::copy(from, to).map_err(|error| failed(to, error))?;
-        println!("{}", to.display());
-    }
-    Ok(Ending::Good)
-}
-
-/// `gpu_launch` of `gpu_launch-0aea5aa3308b9855`.
-fn stem(program: &Path) -> String {
-    let name = program.file_stem().unwrap_or_default().to_string_lossy();
-    name.split('-').next().unwrap_or(&name).to_owned()
-}
-
-fn archived(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
-    let entries = fs::read_dir(folder)
-        .map_err(|error| Stop::failed(format!("the archive {}: {error}", folder.display())))?;
-    let mut programs: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gpu_")))
-        // A bare name would be looked for in PATH.
-        .map(|path| fs::canonicalize(&path).unwrap_or(path))
+    let expected = Expected::read(&lists)?;
+    let (cases, broken) = programs::cases(&programs);
+    let listed: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let chosen: Vec<_> = cases
+        .into_iter()
+        .enumerate()
+        .filter(|(place, _)| wanted.partition.holds(*place))
+        .map(|(_, case)| case)
+        .filter(|case| wanted.filter.as_deref().is_none_or(|text| case.name.contains(text)))
         .collect();
-    programs.sort();
-    Ok(programs)
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    passed: usize,
-    failed: Vec<String>,
-    skipped: usize,
-    faulted: bool,
-}
-
-impl Counts {
-    fn ending(&self, require_gpu: bool) -> Ending {
-        if self.faulted {
-            Ending::DeviceFault
-        } else if !self.failed.is_empty() || (require_gpu && self.skipped > 0) {
-            Ending::Failed
-        } else if self.passed == 0 {
-            Ending::NothingRan
-        } else {
-            Ending::Good
+    let scratch = Scratch::new()?;
+    let sanitizer = match wanted.sanitizer {
+        None => None,
+        Some(tool) => {
+            let program = sanitizer::find().ok_or_else(|| {
+                Stop::new(
+                    Ending::NothingRan,
+                    "there is no compute-sanitizer in PATH or in /usr/local/cuda; nothing ran",
+                )
+            })?;
+            Some((tool, program))
         }
+    };
+    let rules = Rules {
+        limit: wanted.limit(),
+        sanitizer,
+        simulated: device.simulated_because.is_some(),
+        variables: &device.variables,
+        scratch: &scratch.folder,
+        well: &|slot| is_well(slot, &device.variables),
+        told: &tell,
+    };
+    let mut records = runner::run(&chosen, &slots::slots(&device.probe), &rules);
+    let ground = Ground {
+        simulated: rules.simulated,
+        build: device.probe.build.as_deref(),
+        cuda: device.probe.cuda.as_deref(),
+    };
+    for record in &mut records {
+        record.known_failure = expected.known_failure(record, ground).map(str::to_owned);
     }
+    let stale: Vec<String> = records
+        .iter()
+        .filter(|record| expected.is_stale(record, ground))
+        .map(|record| record.name.clone())
+        .collect();
+    let report = Report {
+        schema: SCHEMA,
+        probe: &device.probe,
+        simulated_because: device.simulated_because.clone(),
+        sanitizer: wanted.sanitizer.map(sanitizer::Tool::name),
+        require_gpu: wanted.require_gpu,
+        tests: &records,
+        vanished: &expected.vanished(&listed),
+        unlisted: &expected.unlisted(&listed),
+        stale: &stale,
+        broken: &broken,
+    };
+    write(wanted.json.as_deref(), || report.json())?;
+    write(wanted.junit.as_deref(), || Ok(report.junit()))?;
+    println!();
+    print!("{}", report.closing());
+    Ok(report.ending())
 }
 
-/// Runs each test of one program in a process of its own.
-fn run_program(program: &Path, filter: Option<&str>, counts: &mut Counts) -> Result<(), Stop> {
-    let start = |arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        process::capture(command, LIMIT)
-            .map_err(|error| Stop::failed(format!("{} cannot be run: {error}", program.display())))
-    };
-    let told = start(&["--list", "--format", "terse"])?;
-    let names: BTreeSet<String> = listed(&told.stdout).unwrap_or_default();
-    if names.is_empty() {
-        counts.failed.push(format!("{} (it lists no tests)", program.display()));
-    }
-    for name in names.iter().filter(|name| filter.is_none_or(|text| name.contains(text))) {
-        let begun = Instant::now();
-        let ran = start(&["--exact", name, "--include-ignored", "--nocapture", "--color", "never"])?;
-        let outcome = outcome(name, &ran.stdout, ran.succeeded());
-        println!("{name:<84} {} ({:.1} s)", outcome.word(), begun.elapsed().as_secs_f64());
-        match outcome {
-            Ran::Passed => counts.passed += 1,
-            Ran::Skipped => counts.skipped += 1,
-            Ran::Failed => {
-                println!("{}{}", ran.stdout, ran.stderr);
-                counts.failed.push(name.clone());
-                counts.faulted |= ran.stderr.contains(FAULT);
+/// The device report, which comes first, and the decision.
+fn device(wanted: &Wanted) -> Result<Device, Stop> {
+    let because = match wanted.wish() {
+        Wish::Sim => "asked for with --device sim".to_owned(),
+        wish => {
+            let probe = probe::ask(&[]);
+            let why = match probe.without_a_device() {
+                None if probe.simulated && wish == Wish::Cuda => {
+                    Some(format!("{} is the simulated driver", probe.driver_line()))
+                }
+                None => None,
+                Some(why) => Some(why.to_owned()),
+            };
+            match why {
+                None => {
+                    let simulated =
+                        probe.simulated.then(|| "the loader finds the simulated driver".to_owned());
+                    return Ok(shown(Device { probe, simulated_because: simulated, variables: Vec::new() }));
+                }
+                Some(why) if wish == Wish::Cuda => {
+                    println!("no GPU: {why}");
+                    let why = "no CUDA device can be used; nothing ran";
+                    return Err(Stop::new(Ending::NothingRan, why));
+                }
+                Some(why) => why,
             }
         }
+    };
+    println!("no GPU: {because}; the tests run on the simulated device");
+    let variables = simulated::variables(wanted.from_archive.as_deref())?;
+    let probe = probe::ask(&variables);
+    if let Some(why) = probe.without_a_device() {
+        return Err(Stop::new(
+            Ending::NothingRan,
+            format!("the simulated device cannot be used: {why}; nothing ran"),
+        ));
     }
-    Ok(())
+    Ok(shown(Device { probe, simulated_because: Some(because), variables }))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
-    Passed,
-    Failed,
-    Skipped,
-}
-
-impl Ran {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "FAILED",
-            Self::Skipped => "skipped",
-        }
+fn shown(device: Device) -> Device {
+    for found in &device.probe.devices {
+        println!("device    {}", found.line());
     }
+    println!("driver    {}", device.probe.driver_line());
+    if let Some(trouble) = &device.probe.trouble {
+        println!("trouble   {trouble}");
+    }
+    println!();
+    device
 }
 
-/// What became of the one test of a process: passed only if the harness counted it as passed and ended well.
-fn outcome(name: &str, stdout: &str, succeeded: bool) -> Ran {
-    let output = Output::read(stdout);
-    // What a test prints may stand in its line, so the closing count is what is believed.
-    let closing = stdout.lines().rev().find(|line| line.starts_with("test result: "));
-    match output.outcomes.get(name) {
-        Some(Outcome::Ignored(_)) => Ran::Skipped,
-        _ if succeeded
-            && closing.is_some_and(|line| line.starts_with("test result: ok. 1 passed; 0 failed")) =>
-        {
-            Ran::Passed
-        }
-        _ => Ran::Failed,
+fn is_well(slot: &Slot, variables: &[(String, String)]) -> bool {
+    let mut variables = variables.to_vec();
+    variables.extend(slot.visible.iter().map(|visible| ("CUDA_VISIBLE_DEVICES".to_owned(), visible.clone())));
+    probe::ask(&variables).without_a_device().is_none()
+}
+
+fn tell(record: &Record) {
+    let word = record.outcome.word();
+    println!("{:<96} {word} ({:.1} s)", record.name, record.seconds);
+    if !record.log.is_empty() {
+        println!("{}", record.log.trim_end());
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn write(path: Option<&Path>, text: impl FnOnce() -> Result<String, Stop>) -> Result<(), Stop> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text()?).map_err(|error| Stop::failed(format!("writing {}: {error}", path.display())))
+}
 
-    const PASSED: &str = "running 1 test\ntest a ... it says something\nok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.1s\n";
+/// A folder of this run alone, removed at its end.
+struct Scratch {
+    folder: PathBuf,
+}
 
-    #[test]
-    fn only_a_counted_pass_of_a_program_that_ended_well_is_a_pass() {
-        assert_eq!(outcome("a", PASSED, true), Ran::Passed);
-        assert_eq!(outcome("a", PASSED, false), Ran::Failed);
-        assert_eq!(outcome("a", "running 1 test\n", true), Ran::Failed);
-        let nothing =
-            "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out\n";
-        assert_eq!(outcome("a", nothing, true), Ran::Failed);
+impl Scratch {
+    fn new() -> Result<Self, Stop> {
+        let folder = env::temp_dir().join(format!("cuforge-gpu-test-{}", std::process::id()));
+        fs::create_dir_all(&folder)
+            .map_err(|error| Stop::failed(format!("creating {}: {error}", folder.display())))?;
+        Ok(Self { folder })
     }
+}
 
-    #[test]
-    fn a_fault_outweighs_a_failure_and_nothing_run_is_no_success() {
-        let counts = |passed, failed: &[&str], skipped, faulted| Counts {
-            passed,
-            failed: failed.iter().map(|name| (*name).to_owned()).collect(),
-            skipped,
-            faulted,
-        };
-        assert_eq!(counts(3, &["x"], 0, true).ending(false), Ending::DeviceFault);
-        assert_eq!(counts(3, &["x"], 0, false).ending(false), Ending::Failed);
-        assert_eq!(counts(3, &[], 1, false).ending(true), Ending::Failed);
-        assert_eq!(counts(3, &[], 1, false).ending(false), Ending::Good);
-        assert_eq!(counts(0, &[], 0, false).ending(false), Ending::NothingRan);
-    }
-
-    #[test]
-    fn an_archived_program_keeps_its_name_without_cargos_hash() {
-        assert_eq!(stem(Path::new("/t/gpu_launch-0aea5aa3308b9855")), "gpu_launch");
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays behind costs a few kilobytes of a temporary folder.
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }

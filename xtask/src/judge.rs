@@ -1,15 +1,16 @@
 //! Judges corpus kernels with the oracle: where their code comes from, which context runs them, how a run ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cuforge::Session;
-use cuforge_compile::{Compiler, Nvrtc, SearchPaths};
+use cuforge_compile::{Bundle, CompileError, Compiler, Nvrtc, SearchPaths};
 use cuforge_core::{Adapter, KernelCompiler, OracleContext};
 use cuforge_oracle::corpus::{CorpusKernel, Form};
 use cuforge_oracle::report::{details, to_table};
 use cuforge_oracle::{CudaContext, Report, SimContext, Timing, Verdict, VerifyOptions, verify_with};
 
+use crate::archive;
 use crate::device::Choice;
 use crate::ending::{Ending, Stop};
 use crate::toolchain::{self, Version};
@@ -26,6 +27,15 @@ pub(crate) enum Code {
         /// Which NVRTC, in words.
         what: String,
     },
+    /// It was compiled into an archive, because this machine has no NVRTC.
+    Bundled {
+        /// Answers what the archive holds.
+        compiler: Arc<dyn KernelCompiler>,
+        /// The bundle.
+        file: PathBuf,
+        /// How much there is, in words.
+        what: String,
+    },
     /// The PTX beside the kernels runs, because NVRTC is not to be had.
     Shipped {
         /// Why it is not.
@@ -34,8 +44,16 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// The pinned NVRTC, fetched if need be, else one of this machine, else the shipped PTX.
+    /// The pinned NVRTC, fetched if need be, else one of this machine, else the shipped PTX. Out of an archive, where
+    /// nothing can be fetched: an NVRTC of this machine, else the images that were compiled into the archive.
     pub(crate) fn find() -> Self {
+        match archive::here() {
+            Some(archive) => Self::beside(&archive),
+            None => Self::fetched(),
+        }
+    }
+
+    fn fetched() -> Self {
         let pinned = toolchain::ensure(&[Version::V12_9]).map_err(|error| {
             // What pip printed stands behind the first colon; the line would drown in it.
             let said = error.to_string();
@@ -45,25 +63,43 @@ impl Code {
             let paths = SearchPaths::only(made.into_iter().map(|made| made.root));
             Nvrtc::find(&paths).map(|nvrtc| (nvrtc, paths)).map_err(|error| error.to_string())
         });
-        let found = pinned.map(|found| (found, "pinned, in target/cuda".to_owned())).or_else(|why| {
-            let paths = SearchPaths::default();
-            let system = Nvrtc::find(&paths);
-            system.map(|nvrtc| ((nvrtc, paths), format!("of this machine; {why}"))).map_err(|_| why)
-        });
-        match found {
-            Ok(((nvrtc, paths), place)) => {
-                let (major, minor) = nvrtc.version();
-                let what = format!("NVRTC {major}.{minor} ({place})");
-                Self::Compiled { compiler: Arc::new(Compiler::with_nvrtc(nvrtc)), paths, what }
-            }
-            Err(why) => Self::Shipped { why },
+        match pinned {
+            Ok((nvrtc, paths)) => Self::compiled(nvrtc, paths, "pinned, in target/cuda"),
+            Err(why) => Self::of_this_machine(&why).unwrap_or_else(|| Self::Shipped { why }),
         }
+    }
+
+    fn beside(archive: &Path) -> Self {
+        let opened = || {
+            let file = archive.join(archive::BUNDLE);
+            let bundle = Bundle::open(&file)?;
+            let what = format!("{} images of {}", bundle.len(), file.display());
+            let compiler: Arc<dyn KernelCompiler> = Arc::new(Compiler::from_bundle(bundle)?);
+            Ok(Self::Bundled { compiler, file, what })
+        };
+        Self::of_this_machine("out of an archive").unwrap_or_else(|| {
+            opened().unwrap_or_else(|error: CompileError| Self::Shipped { why: error.to_string() })
+        })
+    }
+
+    /// The NVRTC that the machine has, and why it is not the pinned one.
+    fn of_this_machine(why: &str) -> Option<Self> {
+        let paths = SearchPaths::default();
+        let nvrtc = Nvrtc::find(&paths).ok()?;
+        Some(Self::compiled(nvrtc, paths, &format!("of this machine; {why}")))
+    }
+
+    fn compiled(nvrtc: Nvrtc, paths: SearchPaths, place: &str) -> Self {
+        let (major, minor) = nvrtc.version();
+        let what = format!("NVRTC {major}.{minor} ({place})");
+        Self::Compiled { compiler: Arc::new(Compiler::with_nvrtc(nvrtc)), paths, what }
     }
 
     /// What is run, and why if it is second best; one line.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Compiled { what, .. } => format!("CUDA C, compiled by {what}"),
+            Self::Bundled { what, .. } => format!("CUDA C, compiled ahead of time: {what}"),
             Self::Shipped { why } => {
                 format!("the PTX shipped with the kernels, because NVRTC is not to be had: {why}")
             }
@@ -81,6 +117,9 @@ pub(crate) fn context(choice: &Choice, code: &Code) -> Result<Box<dyn OracleCont
     let builder = Session::builder().device(device.clone());
     let builder = match code {
         Code::Compiled { paths, .. } => builder.search_paths(paths.clone()),
+        Code::Bundled { file, .. } => {
+            builder.search_paths(SearchPaths::only::<PathBuf>([])).bundle(file.clone())
+        }
         Code::Shipped { .. } => builder.search_paths(SearchPaths::only::<PathBuf>([])),
     };
     let session = builder.build().map_err(|error| Stop::failed(format!("the CUDA device: {error}")))?;
@@ -95,7 +134,9 @@ pub(crate) fn context(choice: &Choice, code: &Code) -> Result<Box<dyn OracleCont
 pub(crate) fn simulated(code: &Code) -> Result<SimContext, Stop> {
     let builder = SimContext::builder();
     let builder = match code {
-        Code::Compiled { compiler, .. } => builder.compiler(Arc::clone(compiler)),
+        Code::Compiled { compiler, .. } | Code::Bundled { compiler, .. } => {
+            builder.compiler(Arc::clone(compiler))
+        }
         Code::Shipped { .. } => builder,
     };
     builder.build().map_err(|error| Stop::failed(format!("the simulated device: {error}")))

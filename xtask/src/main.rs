@@ -1,16 +1,17 @@
 //! The commands of the cuforge repository: one file per verb, this one only picks the verb.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod arguments;
 mod bench;
 mod device;
 mod doctor;
-mod driver;
 mod ending;
 mod gpu_test;
 mod judge;
 mod lint;
 mod metadata;
+mod probe;
 mod process;
 mod quickstart;
 mod test;
@@ -35,7 +36,8 @@ usage: cargo xtask VERB [OPTIONS]
           measures AREA, with quartiles and bars
   test [--long]
           all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
-  gpu-test [--require-gpu] [--archive DIR | --from-archive DIR] [FILTER]
+  gpu-test [--device auto|cuda|sim] [--require-gpu] [--sanitizer TOOL] [--archive DIR | --from-archive DIR]
+           [--junit FILE] [--json FILE] [--partition K/N] [--limit SECONDS] [FILTER]
           the tests that need a GPU, each in a process of its own; an archive runs without Rust
   doctor [--json FILE]
           driver, devices, NVRTC, headers, PTX ISA ceiling; what is missing and how to get it
@@ -79,6 +81,7 @@ fn run() -> Result<Ending, Stop> {
         "gpu-test" => gpu_test::run(arguments),
         "doctor" => doctor::run(arguments),
         "lint" => lint::run(arguments),
+        probe::VERB => probe::run(arguments),
         "help" => {
             arguments.options(USAGE).none()?;
             print!("{USAGE}");

@@ -29,6 +29,8 @@ pub(crate) fn cargo() -> Command {
 pub(crate) struct Captured {
     /// How it ended; `None` when it was stopped at the limit.
     pub(crate) status: Option<ExitStatus>,
+    /// Its process id.
+    pub(crate) process: u32,
     /// Its standard output, not UTF-8 replaced.
     pub(crate) stdout: String,
     /// Its standard error, not UTF-8 replaced.
@@ -52,12 +54,44 @@ impl Captured {
 /// # Errors
 ///
 /// The program could not be started or waited for.
-pub(crate) fn capture(mut command: Command, limit: Duration) -> io::Result<Captured> {
+pub(crate) fn capture(command: Command, limit: Duration) -> io::Result<Captured> {
+    capture_with(command, limit, |_| {})
+}
+
+/// As [`capture`], for a program that may start others: whatever it leaves behind is killed with it, so that a hung
+/// grandchild keeps neither a device nor the pipes.
+///
+/// # Errors
+///
+/// The program could not be started or waited for.
+pub(crate) fn capture_group(mut command: Command, limit: Duration) -> io::Result<Captured> {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    capture_with(command, limit, kill_group)
+}
+
+fn capture_with(mut command: Command, limit: Duration, finish: impl Fn(u32)) -> io::Result<Captured> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let status = wait(&mut child, limit)?;
-    Ok(Captured { status, stdout: collect(stdout), stderr: collect(stderr) })
+    let process = child.id();
+    let status = wait(&mut child, limit);
+    finish(process);
+    Ok(Captured { status: status?, process, stdout: collect(stdout), stderr: collect(stderr) })
+}
+
+/// Kills what is left of a group. The group's id stays taken while one of its members lives, so nobody else is hit.
+fn kill_group(leader: u32) {
+    if cfg!(unix) {
+        let group = format!("-{leader}");
+        // Nothing left to kill is the usual case, and an error to `kill`.
+        let _ = Command::new("kill")
+            .args(["-KILL", "--", &group])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
 }
 
 fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
@@ -118,6 +152,29 @@ mod tests {
         assert!(captured.status.is_none());
         assert!(!captured.succeeded());
         assert_eq!(captured.ending(), "stopped at its time limit");
+    }
+
+    #[test]
+    fn what_a_hung_program_started_is_killed_with_it_and_holds_no_pipe() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]);
+        let captured = capture_group(command, Duration::from_millis(300)).unwrap();
+        assert!(captured.status.is_none());
+        let grandchild = captured.stdout.trim().to_owned();
+        let alive = || {
+            Command::new("kill").args(["-0", &grandchild]).stderr(Stdio::null()).status().unwrap().success()
+        };
+        // A killed process stays listed until its new parent has collected it.
+        let gone = (0..200).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            !alive() || fs_state(&grandchild) == Some('Z')
+        });
+        assert!(gone, "process {grandchild} lives on");
+    }
+
+    fn fs_state(process: &str) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
     }
 
     #[test]

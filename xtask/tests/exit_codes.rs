@@ -53,7 +53,7 @@ fn doctor_ends_well_on_any_machine_and_writes_its_report_as_json() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: serde_json::Value =
         serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
-    assert_eq!(report["schema"], "cuforge-doctor/1");
+    assert_eq!(report["schema"], "cuforge-doctor/2");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The compiler trait, and requests and failures in its terms.
 
+use crate::context::BuildOptions;
 use crate::image::ModuleImage;
-use crate::kernel::Language;
+use crate::kernel::{KernelSpec, Language};
+use crate::schedule::Schedule;
+use crate::schedule_error::ScheduleError;
 use crate::target::Target;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -57,6 +60,28 @@ impl CompileRequest {
             target,
             options: CompileOptions::default(),
         }
+    }
+
+    /// What to compile for a CUDA C kernel under a schedule: the request that every backend makes, so that an image made
+    /// for one of them answers the others too.
+    ///
+    /// # Errors
+    /// A schedule that the kernel does not take.
+    pub fn for_kernel(
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        options: &BuildOptions,
+        target: Target,
+    ) -> Result<Self, ScheduleError> {
+        let compile = CompileOptions {
+            fast_math: options.fast_math,
+            fmad: (!options.fmad).then_some(false),
+            defines: spec.defines(schedule)?,
+            ..CompileOptions::default()
+        };
+        let source = Arc::from(&*spec.body().text);
+        let name = alloc::format!("{}.cu", spec.id());
+        Ok(Self { name, source, language: Language::CudaC, target, options: compile })
     }
 
     /// PTX, to be checked against the target.

@@ -10,6 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+/// What `cuforge-sim-driver` exports and no NVIDIA driver does.
+const SIMULATED: &[u8] = b"cuforgeSimVersion";
+
 /// The oldest driver that this crate works with.
 const OLDEST: DriverVersion = DriverVersion { major: 12, minor: 0 };
 
@@ -38,6 +41,7 @@ struct Loaded {
     version: DriverVersion,
     library: PathBuf,
     build: Option<String>,
+    simulated: bool,
 }
 
 /// Drivers opened so far. A driver is never unloaded: it keeps threads and exit handlers of its own.
@@ -82,6 +86,8 @@ impl Driver {
         let Ok(init) = init.map(|symbol| *symbol as usize) else {
             return Err(none("it has no cuInit".to_owned()));
         };
+        // SAFETY: as above.
+        let simulated = unsafe { handle.get::<unsafe extern "system" fn()>(SIMULATED) }.is_ok();
         let path = file_of(init).unwrap_or_else(|| library.to_path_buf());
         if let Some(loaded) = opened.iter().find(|loaded| loaded.library == path) {
             return Ok(Self { loaded });
@@ -109,7 +115,8 @@ impl Driver {
             return Err(LaunchError::DriverTooOld { found: version, needed: OLDEST, library: path });
         }
         let build = build_of(&path);
-        let loaded: &'static Loaded = Box::leak(Box::new(Loaded { table, version, library: path, build }));
+        let loaded: &'static Loaded =
+            Box::leak(Box::new(Loaded { table, version, library: path, build, simulated }));
         opened.push(loaded);
         Ok(Self { loaded })
     }
@@ -127,6 +134,11 @@ impl Driver {
     /// The driver's build (such as `580.159.04`), where its file name or the kernel module tells.
     pub fn build(&self) -> Option<&'static str> {
         self.loaded.build.as_deref()
+    }
+
+    /// Whether it is the simulated driver of this project and not NVIDIA's.
+    pub fn is_simulated(&self) -> bool {
+        self.loaded.simulated
     }
 
     /// How many devices it sees.

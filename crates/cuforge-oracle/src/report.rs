@@ -5,5 +5,5 @@ mod junit;
 mod table;
 
 pub use json::{SCHEMA, to_json};
-pub use junit::to_junit;
+pub use junit::{to_junit, xml_text};
 pub use table::{details, to_table};

@@ -31,6 +31,7 @@ pub struct SessionBuilder {
     compiler: Option<Arc<dyn KernelCompiler>>,
     search_paths: SearchPaths,
     cache_folder: Option<PathBuf>,
+    bundle: Option<PathBuf>,
 }
 
 impl Session {
@@ -51,6 +52,7 @@ impl SessionBuilder {
             compiler: None,
             search_paths: SearchPaths::default(),
             cache_folder: None,
+            bundle: None,
         }
     }
 
@@ -107,6 +109,13 @@ impl SessionBuilder {
         self
     }
 
+    /// A bundle of kernels that were compiled elsewhere (`cuforge_compile::Bundle`): the default compiler asks it first,
+    /// and where there is no NVRTC it is all there is. It is trusted as a cache folder is.
+    pub fn bundle(mut self, file: impl Into<PathBuf>) -> Self {
+        self.bundle = Some(file.into());
+        self
+    }
+
     /// Opens the device and makes slab and stream. Loads the driver and makes its context where nobody has (0.2 s).
     ///
     /// # Errors
@@ -122,7 +131,12 @@ impl SessionBuilder {
         };
         let slab = Slab::new(&device, allocator, self.slab_options)?;
         let stream = Stream::new(&device)?;
-        Ok(Session::new(device, slab, stream, Code::new(self.compiler, self.search_paths, self.cache_folder)))
+        Ok(Session::new(
+            device,
+            slab,
+            stream,
+            Code::new(self.compiler, self.search_paths, self.cache_folder, self.bundle),
+        ))
     }
 }
 
@@ -136,6 +150,7 @@ impl fmt::Debug for SessionBuilder {
             .field("allocator", &self.allocator.is_some())
             .field("compiler", &self.compiler.is_some())
             .field("cache_folder", &self.cache_folder)
+            .field("bundle", &self.bundle)
             .finish()
     }
 }

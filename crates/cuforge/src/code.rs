@@ -1,7 +1,7 @@
 //! Where a session's images come from: a compiler brought in, or NVRTC once CUDA C is first met.
 
 use crate::error::SessionError;
-use cuforge_compile::{CacheOptions, Compiler, SearchPaths};
+use cuforge_compile::{Bundle, CacheOptions, CompileError, Compiler, SearchPaths};
 use cuforge_core::{KernelCompiler, KernelSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ pub(crate) struct Code {
     compiler: Option<Arc<dyn KernelCompiler>>,
     search_paths: SearchPaths,
     cache_folder: Option<PathBuf>,
+    bundle: Option<PathBuf>,
 }
 
 impl Code {
@@ -18,8 +19,9 @@ impl Code {
         compiler: Option<Arc<dyn KernelCompiler>>,
         search_paths: SearchPaths,
         cache_folder: Option<PathBuf>,
+        bundle: Option<PathBuf>,
     ) -> Self {
-        Self { compiler, search_paths, cache_folder }
+        Self { compiler, search_paths, cache_folder, bundle }
     }
 
     /// The compiler; looked for when it is first needed, so that PTX alone needs none.
@@ -28,13 +30,23 @@ impl Code {
             Some(compiler) => compiler,
             None => {
                 let missing = |source| SessionError::NoCompiler { kernel: kernel.id().to_owned(), source };
-                let compiler = Compiler::find(&self.search_paths).map_err(missing)?;
-                Arc::new(match &self.cache_folder {
-                    Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
-                    None => compiler,
-                })
+                Arc::new(self.find().map_err(missing)?)
             }
         };
         Ok(self.compiler.insert(found))
+    }
+    /// NVRTC with the cache, and the bundle before it; where there is no NVRTC, the bundle alone.
+    fn find(&self) -> Result<Compiler, CompileError> {
+        let bundle = self.bundle.as_ref().map(Bundle::open).transpose()?;
+        let compiler = match (Compiler::find(&self.search_paths), bundle) {
+            (Ok(compiler), None) => compiler,
+            (Ok(compiler), Some(bundle)) => compiler.with_bundle(bundle),
+            (Err(_), Some(bundle)) => Compiler::from_bundle(bundle)?,
+            (Err(error), None) => return Err(error),
+        };
+        Ok(match &self.cache_folder {
+            Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
+            None => compiler,
+        })
     }
 }

@@ -4,8 +4,8 @@ use crate::code::Code;
 use crate::error::SessionError;
 use bytemuck::Pod;
 use cuforge_core::{
-    Arguments, BufferView, BuildOptions, Checkpoint, CompileOptions, CompileRequest, Digest, Elapsed, Extent,
-    KernelSpec, Language, ModuleImage, Request, Rewound, Schedule, Target,
+    Arguments, BufferView, BuildOptions, Checkpoint, CompileRequest, Digest, Elapsed, Extent, KernelSpec,
+    Language, ModuleImage, Request, Rewound, Schedule, Target,
 };
 use cuforge_launch::{BoundLaunch, Closed, Device, LaunchError, Pipeline, Slab, Stream};
 use sha2::{Digest as _, Sha256};
@@ -253,21 +253,13 @@ impl Session {
         schedule: &Schedule,
         options: &BuildOptions,
     ) -> Result<Option<CompileRequest>, SessionError> {
-        let defines = spec.defines(schedule)?;
         let target = options.target.unwrap_or(self.device.target());
         match spec.body().language {
-            Language::Ptx => Ok(None),
-            Language::CudaC => {
-                let text = spec.body().text.clone().into_owned();
-                let compile = CompileOptions {
-                    fast_math: options.fast_math,
-                    fmad: (!options.fmad).then_some(false),
-                    defines,
-                    ..CompileOptions::default()
-                };
-                let request = CompileRequest::cuda_c(format!("{}.cu", spec.id()), text, target);
-                Ok(Some(request.with_options(compile)))
+            Language::Ptx => {
+                spec.defines(schedule)?;
+                Ok(None)
             }
+            Language::CudaC => Ok(Some(CompileRequest::for_kernel(spec, schedule, options, target)?)),
             language => Err(SessionError::Language { kernel: spec.id().to_owned(), language }),
         }
     }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cuforge_core::{
-    Adapter, Arithmetic, Backend, BufferView, BuildOptions, CompileOptions, CompileRequest, Compute,
-    ComputeCapability, Constraints, ContextError, ContextErrorKind, DeviceType, Digest, Evidence,
-    FunctionBound, KernelCompiler, KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage,
-    OracleContext, ParameterLayout, Prepared, Refusal, Request, Schedule, Target,
+    Adapter, Arithmetic, Backend, BufferView, BuildOptions, CompileRequest, Compute, ComputeCapability,
+    Constraints, ContextError, ContextErrorKind, DeviceType, Digest, Evidence, FunctionBound, KernelCompiler,
+    KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage, OracleContext, ParameterLayout,
+    Prepared, Refusal, Request, Schedule, Target,
 };
 use cuforge_sim::ptx::Module;
 use cuforge_sim::{LaunchOptions, LoadError, Memory, Program};
@@ -224,25 +224,21 @@ impl SimContext {
         schedule: &Schedule,
         options: &BuildOptions,
     ) -> Result<Arc<ModuleImage>, ContextError> {
-        let defines = spec.defines(schedule).map_err(|error| schedule_error("prepare", error))?;
         let kernel = || spec.id().to_owned();
         let target = options.target.unwrap_or(Target::new(self.capability));
         match spec.body().language {
-            Language::Ptx => Ok(Arc::new(hand_written(&spec.body().text, target))),
+            Language::Ptx => {
+                spec.defines(schedule).map_err(|error| schedule_error("prepare", error))?;
+                Ok(Arc::new(hand_written(&spec.body().text, target)))
+            }
             Language::CudaC => {
                 let Some(compiler) = &self.compiler else {
                     let error = SimError::NoCompiler { kernel: kernel() };
                     return Err(ContextError::new(ContextErrorKind::Unavailable, "prepare", error));
                 };
-                let text = spec.body().text.clone().into_owned();
-                let compile = CompileOptions {
-                    fast_math: options.fast_math,
-                    fmad: (!options.fmad).then_some(false),
-                    defines,
-                    ..CompileOptions::default()
-                };
-                let request = CompileRequest::cuda_c(format!("{}.cu", spec.id()), text, target);
-                compiler.compile(&request.with_options(compile)).map_err(compile_error)
+                let request = CompileRequest::for_kernel(spec, schedule, options, target)
+                    .map_err(|error| schedule_error("prepare", error))?;
+                compiler.compile(&request).map_err(compile_error)
             }
             language => {
                 let error = SimError::Language { kernel: kernel(), language };

@@ -25,15 +25,15 @@ pub fn to_junit(suite: &str, reports: &[Report]) -> String {
     );
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>", escape(suite));
+    let _ = writeln!(text, "<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>", xml_text(suite));
     for report in reports {
         let name = format!("{} {} [{}]", report.case, report.shape, report.schedule);
         let seconds = report.timing.median_ns().unwrap_or(0) as f64 / 1e9;
         let _ = write!(
             text,
             "    <testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.6}\"",
-            escape(&report.adapter),
-            escape(&name)
+            xml_text(&report.adapter),
+            xml_text(&name)
         );
         match element(report) {
             Some(inner) => {
@@ -47,7 +47,7 @@ pub fn to_junit(suite: &str, reports: &[Report]) -> String {
 }
 
 fn element(report: &Report) -> Option<String> {
-    let body = escape(&details(report).join("\n"));
+    let body = xml_text(&details(report).join("\n"));
     let word = report.verdict.word();
     match &report.verdict {
         Verdict::Passed => None,
@@ -55,16 +55,21 @@ fn element(report: &Report) -> Option<String> {
             Some(format!("<failure message=\"{word}\" type=\"{word}\">{body}</failure>"))
         }
         Verdict::Fault(reason) => {
-            Some(format!("<error message=\"{}\" type=\"{word}\">{body}</error>", escape(reason)))
+            Some(format!("<error message=\"{}\" type=\"{word}\">{body}</error>", xml_text(reason)))
         }
         Verdict::Unsupported(reason) | Verdict::NotRun(reason) => {
-            Some(format!("<skipped message=\"{word}: {}\"/>", escape(reason)))
+            Some(format!("<skipped message=\"{word}: {}\"/>", xml_text(reason)))
         }
     }
 }
 
 /// Text as XML takes it in content and in quoted attributes; control characters that XML forbids become spaces.
-fn escape(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(cuforge_oracle::report::xml_text("a < \"b\""), "a &lt; &quot;b&quot;");
+/// ```
+#[must_use]
+pub fn xml_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
