@@ -75,7 +75,7 @@ impl Memory {
     pub fn attach(&mut self, address: u64, len: u64, backing: Arc<dyn Backing>) -> Result<(), MemoryError> {
         let room = backing.words().len() as u64 * 4;
         let end = address.checked_add(len);
-        if address % 4 != 0 || len == 0 || len > room || end.is_none() {
+        if !address.is_multiple_of(4) || len == 0 || len > room || end.is_none() {
             return Err(MemoryError::BadRequest { len, align: 4 });
         }
         let allocation =

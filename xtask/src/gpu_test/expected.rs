@@ -172,4 +172,31 @@ mod tests {
             assert!(KnownFailure::read(line).unwrap_err().contains(line), "{line}");
         }
     }
+
+    /// The tests in `source` that say `needs a GPU`, by the function behind the attribute.
+    fn gpu_tests(source: &str) -> Vec<String> {
+        let behind = |rest: &str| {
+            let (_, name) = rest.split_once("fn ")?;
+            Some(name.split_once('(')?.0.to_owned())
+        };
+        source.split("#[ignore = \"needs a GPU").skip(1).filter_map(behind).collect()
+    }
+
+    #[test]
+    fn the_manifest_lists_every_gpu_test_of_the_sources_and_no_other() {
+        let folder = crate::workspace::root().join("tests");
+        let mut sources = BTreeSet::new();
+        for file in fs::read_dir(folder.join("tests")).unwrap().flatten().map(|entry| entry.path()) {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if stem.starts_with("gpu_") && file.is_file() {
+                let tests = gpu_tests(&fs::read_to_string(&file).unwrap());
+                sources.extend(tests.into_iter().map(|test| format!("{stem}::{test}")));
+            }
+        }
+        let expected = Expected::read(&folder).unwrap();
+        assert_eq!(
+            expected.tests, sources,
+            "tests/{MANIFEST} lists the left ones, the sources have the right ones"
+        );
+    }
 }

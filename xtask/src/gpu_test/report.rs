@@ -114,7 +114,7 @@ impl Report<'_> {
         let cases: Vec<String> = self
             .tests
             .iter()
-            .map(|test| case(test))
+            .map(case)
             .chain(self.vanished.iter().map(|name| list_case(name, "it vanished")))
             .chain(self.stale.iter().map(|name| list_case(name, "a known failure passed")))
             .chain(self.broken.iter().map(|name| list_case(name, "its tests cannot be listed")))
