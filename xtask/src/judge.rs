@@ -8,7 +8,7 @@ use cuforge_compile::{Bundle, CompileError, Compiler, Nvrtc, SearchPaths};
 use cuforge_core::{Adapter, KernelCompiler, OracleContext};
 use cuforge_oracle::corpus::{CorpusKernel, Form};
 use cuforge_oracle::report::{details, to_table};
-use cuforge_oracle::{CudaContext, Report, SimContext, Timing, Verdict, VerifyOptions, verify_with};
+use cuforge_oracle::{CudaContext, Report, SimContext, Verdict, VerifyOptions, verify_with};
 
 use crate::archive;
 use crate::device::Choice;
@@ -182,22 +182,11 @@ pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut dyn OracleC
 }
 
 fn not_run(kernel: &CorpusKernel, form: Form, adapter: &Adapter, seed: u64, why: String) -> Report {
+    let case = format!("{} ({})", kernel.name(), form.name());
     Report {
-        case: format!("{} ({})", kernel.name(), form.name()),
         kernel: kernel.name().to_owned(),
         shape: kernel.real_shape().to_string(),
-        schedule: String::new(),
-        adapter: adapter.name.clone(),
-        seed,
-        verdict: Verdict::NotRun(why),
-        origin: None,
-        outputs: Vec::new(),
-        changed_inputs: Vec::new(),
-        discrimination: None,
-        timing: Timing::default(),
-        instructions: None,
-        provenance: None,
-        notes: Vec::new(),
+        ..Report::blank(case, adapter.name.clone(), seed, Verdict::NotRun(why))
     }
 }
 

@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use cuforge_core::{Access, BuildOptions, Element, Extent, KernelSpec, Parameter, ParameterLayout, Schedule};
+use cuforge_core::{BuildOptions, Element, Extent, KernelSpec, Schedule};
 
 use crate::compare::{Expected, Policy};
 use crate::error::OracleError;
 use crate::fill::Fill;
+use crate::fit::checked_values;
 use crate::format::Format;
 use crate::interface::{Buffer, Interface, Role};
 use crate::model::ErrorModel;
 use crate::number::Scalar;
-use crate::reference::{AnyReference, Reference};
+use crate::reference::{AnyReference, Judge, Reference};
 
 /// PTX that ships with a CUDA C kernel, for machines without a compiler: made for one schedule.
 ///
@@ -47,6 +48,7 @@ pub struct Case {
     shipped: Option<Arc<ShippedPtx>>,
     reduced: Vec<Arc<Case>>,
     reference: Arc<dyn AnyReference>,
+    edge: bool,
 }
 
 impl fmt::Debug for Case {
@@ -99,6 +101,39 @@ impl Case {
     /// # Ok::<(), OracleError>(())
     /// ```
     pub fn builder(kernel: KernelSpec, reference: impl Reference + 'static) -> CaseBuilder {
+        Self::judged_by(kernel, reference.into())
+    }
+
+    /// As [`builder`](Self::builder), judged otherwise than by a [`Reference`]: by a closure with a stated bound, or by
+    /// a second kernel.
+    ///
+    /// ```
+    /// # use cuforge_core::{Access, Element, Extent, KernelSpec, Parameter, Schedule};
+    /// use cuforge_oracle::{Case, Fill, Judge, OracleError};
+    ///
+    /// # let parameters = vec![
+    /// #     Parameter::buffer("x", 0, Element::F32, Access::StorageRead),
+    /// #     Parameter::buffer("y", 1, Element::F32, Access::StorageReadWrite),
+    /// # ];
+    /// # // SAFETY: never run here.
+    /// # let kernel = unsafe { KernelSpec::cuda_c("cube", "cube", "", parameters) };
+    /// // Two products, each rounded: three units in the last place are more than enough.
+    /// let judge = Judge::closure(
+    ///     |run| {
+    ///         let x = run.reals("x")?;
+    ///         run.store("y", x.into_iter().map(|x| x * x * x))
+    ///     },
+    ///     |element| 3.0 * 2f64.powi(-23) * element.value.abs(),
+    /// );
+    /// let case = Case::judged_by(kernel, judge)
+    ///     .input("x", Element::F32, 1000, Fill::Uniform { low: -1.0, high: 1.0 })
+    ///     .output("y", Element::F32, 1000)
+    ///     .extent(Extent::Elements(1000))
+    ///     .build()?;
+    /// assert_eq!(case.name(), "cube");
+    /// # Ok::<(), OracleError>(())
+    /// ```
+    pub fn judged_by(kernel: KernelSpec, judge: Judge) -> CaseBuilder {
         let interface = Interface::new(kernel.id());
         let case = Case {
             interface: Arc::new(Interface::new("")),
@@ -112,7 +147,8 @@ impl Case {
             model: None,
             shipped: None,
             reduced: Vec::new(),
-            reference: Arc::new(reference),
+            reference: judge.0,
+            edge: false,
         };
         CaseBuilder { interface, case }
     }
@@ -211,6 +247,41 @@ impl Case {
         model: &ErrorModel,
     ) -> Result<Vec<Option<Expected>>, OracleError> {
         self.reference.expected(&self.interface, contents, *model)
+    }
+
+    /// The bytes that each output would hold if every operation were exact to `f64`; inputs have none.
+    ///
+    /// # Errors
+    /// Those of the reference.
+    pub(crate) fn ideal(&self, contents: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, OracleError> {
+        self.reference.ideal(&self.interface, contents)
+    }
+
+    /// As [`ideal`](Self::ideal), if one of the values were another.
+    pub(crate) fn ideal_with(
+        &self,
+        contents: &[Vec<u8>],
+        name: &str,
+        value: Scalar,
+    ) -> Result<Vec<Option<Vec<u8>>>, OracleError> {
+        self.reference.ideal(&self.interface.with_value(name, value), contents)
+    }
+
+    /// The uniform fields and scalars, by name.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = (&str, Scalar)> {
+        let values = self.interface.uniform.iter().chain(&self.interface.scalars);
+        values.map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// The reference as a kernel without any care would compute it in the case's own format; none where the judge has
+    /// no such thing.
+    pub(crate) fn baseline(&self, contents: &[Vec<u8>]) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
+        self.reference.baseline(&self.interface, contents, self.format)
+    }
+
+    /// Whether its builder called it an edge.
+    pub(crate) const fn is_edge(&self) -> bool {
+        self.edge
     }
 
     /// The reference's values alone, by plain `f64`; inputs, and outputs stored exactly, have none.
@@ -317,7 +388,25 @@ impl CaseBuilder {
         fill: Option<Fill>,
     ) -> Self {
         let binding = self.interface.buffers.len() as u32;
-        self.interface.buffers.push(Buffer { name, role, element, elements, fill, group: 0, binding });
+        let (group, row_elements) = (0, None);
+        self.interface.buffers.push(Buffer {
+            name,
+            role,
+            element,
+            elements,
+            fill,
+            group,
+            binding,
+            row_elements,
+        });
+        self
+    }
+
+    /// Says that the buffer named last is a matrix with rows of so many elements: reports draw it as one.
+    pub fn with_rows_of(mut self, elements: u64) -> Self {
+        if let Some(buffer) = self.interface.buffers.last_mut() {
+            buffer.row_elements = Some(elements);
+        }
         self
     }
 
@@ -366,6 +455,13 @@ impl CaseBuilder {
         self
     }
 
+    /// Says that this shape is an edge that has less than three blocks of work: none, one element, one short row. Other
+    /// cases of less than three blocks are [`Vacuous`](crate::Verdict::Vacuous) unless a reduced one has them.
+    pub fn edge(mut self) -> Self {
+        self.case.edge = true;
+        self
+    }
+
     /// A smaller case of the same kernel and schedule, on which mutants are judged (default: the case itself).
     ///
     /// May be given several times: a mutant that one shape does not notice is shown to the next. Shapes that end
@@ -383,10 +479,7 @@ impl CaseBuilder {
     /// buffer, bytes of uniform and scalars that are not what the kernel takes), [`OracleError::ReducedDiffers`].
     pub fn build(self) -> Result<Case, OracleError> {
         let Self { interface, mut case } = self;
-        check_names(&interface)?;
-        check_buffers(&interface)?;
-        case.by_value = by_value(&interface, &case.kernel)?;
-        check_parameters(&interface, &case)?;
+        case.by_value = checked_values(&interface, &case.kernel)?;
         let differs =
             |reduced: &Arc<Case>| reduced.kernel != case.kernel || reduced.schedule != case.schedule;
         if case.reduced.iter().any(differs) {
@@ -394,116 +487,5 @@ impl CaseBuilder {
         }
         case.interface = Arc::new(interface);
         Ok(case)
-    }
-}
-
-fn check_names(interface: &Interface) -> Result<(), OracleError> {
-    let buffers = interface.buffers.iter().map(|buffer| &buffer.name);
-    let values = interface.uniform.iter().chain(&interface.scalars).map(|(name, _)| name);
-    let mut names: Vec<&str> = buffers.chain(values).map(AsRef::as_ref).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(OracleError::DoubleName { case: interface.case.clone(), name: pair[0].to_owned() }),
-        None => Ok(()),
-    }
-}
-
-fn check_buffers(interface: &Interface) -> Result<(), OracleError> {
-    let case = || interface.case.clone();
-    if interface.buffers.iter().all(|buffer| buffer.role == Role::Input) {
-        return Err(OracleError::NoOutput { case: case() });
-    }
-    for buffer in &interface.buffers {
-        let (name, element) = (buffer.name.to_string(), buffer.element);
-        let bytes = buffer.elements.checked_mul(element.size_bytes().into());
-        if bytes.and_then(|bytes| isize::try_from(bytes).ok()).is_none() {
-            return Err(OracleError::TooLarge { case: case(), buffer: name, elements: buffer.elements });
-        }
-        if let Some(reason) = buffer.fill.as_ref().and_then(|fill| fill.objection(element)) {
-            return Err(OracleError::Fill { case: case(), buffer: name, element, reason });
-        }
-    }
-    Ok(())
-}
-
-/// The uniform fields, padded to the declared block, then the scalars, each naturally aligned.
-fn by_value(interface: &Interface, kernel: &KernelSpec) -> Result<Vec<u8>, OracleError> {
-    let declared = kernel.parameters().iter().find_map(|parameter| match parameter {
-        Parameter::Uniform { bytes, .. } => Some(*bytes as usize),
-        _ => None,
-    });
-    let mut bytes = Vec::new();
-    let append = |bytes: &mut Vec<u8>, value: Scalar| {
-        bytes.resize(bytes.len().next_multiple_of(value.element().size_bytes() as usize), 0);
-        bytes.extend_from_slice(&value.to_bytes());
-    };
-    interface.uniform.iter().for_each(|(_, value)| append(&mut bytes, *value));
-    let declared = declared.unwrap_or(0);
-    if bytes.len() > declared {
-        return Err(OracleError::UniformSize {
-            case: interface.case.clone(),
-            kernel: kernel.id().to_owned(),
-            bytes: bytes.len(),
-            declared,
-        });
-    }
-    bytes.resize(declared, 0);
-    interface.scalars.iter().for_each(|(_, value)| append(&mut bytes, *value));
-    Ok(bytes)
-}
-
-fn check_parameters(interface: &Interface, case: &Case) -> Result<(), OracleError> {
-    use cuforge_core::BindError;
-
-    let kernel = &case.kernel;
-    let misfit = |source| OracleError::Parameters {
-        case: interface.case.clone(),
-        kernel: kernel.id().to_owned(),
-        source,
-    };
-    let layout = ParameterLayout::new(kernel.parameters()).map_err(misfit)?;
-    if case.by_value.len() != layout.by_value_bytes() {
-        let (bytes, need) = (case.by_value.len(), layout.by_value_bytes());
-        return Err(misfit(BindError::ByValue { bytes, need }));
-    }
-    let mut taken = 0;
-    for parameter in kernel.parameters() {
-        let Parameter::Buffer { name, group, binding, element, access } = parameter else { continue };
-        let at = |buffer: &&Buffer| (buffer.group, buffer.binding) == (*group, *binding);
-        let Some(buffer) = interface.buffers.iter().find(at) else {
-            let name = name.to_string();
-            return Err(misfit(BindError::Missing { name, group: *group, binding: *binding }));
-        };
-        if buffer.element != *element {
-            return Err(OracleError::ElementMismatch {
-                case: interface.case.clone(),
-                kernel: kernel.id().to_owned(),
-                buffer: buffer.name.to_string(),
-                given: buffer.element,
-                wanted: *element,
-            });
-        }
-        if buffer.role == Role::Input && *access == Access::StorageReadWrite {
-            return Err(misfit(BindError::ReadOnly { name: name.to_string() }));
-        }
-        taken += 1;
-    }
-    let extra = |buffer: &&Buffer| {
-        !kernel.parameters().iter().any(|parameter| {
-            matches!(parameter, Parameter::Buffer { group, binding, .. }
-                if (*group, *binding) == (buffer.group, buffer.binding))
-        })
-    };
-    match interface.buffers.iter().find(extra) {
-        Some(buffer) => Err(misfit(BindError::Extra { group: buffer.group, binding: buffer.binding })),
-        None if taken < interface.buffers.len() => {
-            let doubled = interface.buffers.iter().enumerate().find(|(index, buffer)| {
-                let same = |other: &Buffer| (other.group, other.binding) == (buffer.group, buffer.binding);
-                interface.buffers[..*index].iter().any(same)
-            });
-            let (group, binding) = doubled.map_or((0, 0), |(_, buffer)| (buffer.group, buffer.binding));
-            Err(misfit(BindError::DoubleBinding { group, binding }))
-        }
-        None => Ok(()),
     }
 }

@@ -1,19 +1,13 @@
 //! Checking one case once on a backend: run, read back, compare. No verdict yet: a check may be unable to fail.
 
-use std::sync::Arc;
+use cuforge_core::{Constraints, OracleContext, Sampling};
 
-use cuforge_core::{
-    Arithmetic, Constraints, ContextError, ContextErrorKind, Evidence, KernelSpec, OracleContext, Prepared,
-    Sampling, Schedule,
-};
-
-use crate::case::{Case, ShippedPtx};
+use crate::build::Build;
+use crate::case::Case;
 use crate::compare::Expected;
 use crate::error::OracleError;
-use crate::execute::{Stage, changed_inputs, compare_all};
-use crate::format::Format;
+use crate::execute::{RED_ZONE_BYTES, Stage, Trespass, blocks, changed_inputs, compare_all};
 use crate::interface::Role;
-use crate::model::{ErrorModel, Function, Limit};
 use crate::verdict::{Origin, OutputReport, Provenance, Timing};
 
 /// How a check runs.
@@ -26,7 +20,7 @@ use crate::verdict::{Origin, OutputReport, Provenance, Timing};
 pub struct CheckOptions {
     /// The seed of all generated inputs. Default 0.
     pub seed: u64,
-    /// Timed runs after the first, whose results are checked too. Default no warm-up, 3 samples.
+    /// Timed runs after the first, whose results are checked too, warm-ups as well. Default no warm-up, 3 samples.
     pub sampling: Sampling,
     /// Nanoseconds that the timed runs may take together, judged by the first run: fewer samples are taken if they
     /// would take longer. Default 2 seconds.
@@ -58,10 +52,16 @@ impl CheckOptions {
 /// What one check found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// Each output's comparison; the worse one where outputs were compared twice.
+    /// Each output's comparison; the worst one of all runs.
     pub outputs: Vec<OutputReport>,
     /// Names of inputs that the kernel changed.
     pub changed_inputs: Vec<String>,
+    /// What it wrote outside of its buffers.
+    pub trespasses: Vec<Trespass>,
+    /// Runs whose results were compared, the timed ones among them.
+    pub runs: u32,
+    /// Blocks of a launch.
+    pub blocks: u128,
     /// Times.
     pub timing: Timing,
     /// Instructions of one run, counted per thread, where the backend counts.
@@ -73,33 +73,34 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether every element of every output lies within its bound and no input was changed.
+    /// Whether every element of every output lies within its bound, no input was changed and nothing was written
+    /// outside of the buffers.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        self.changed_inputs.is_empty() && self.outputs.iter().all(|output| output.comparison.agrees())
+        self.changed_inputs.is_empty()
+            && self.trespasses.is_empty()
+            && self.outputs.iter().all(|output| output.comparison.agrees())
     }
 }
 
 /// A check with what verification needs further.
 pub(crate) struct Checked {
     pub(crate) check: Check,
+    pub(crate) contents: Vec<Vec<u8>>,
     pub(crate) expected: Vec<Option<Expected>>,
+    /// What the first run left in every buffer.
     pub(crate) got: Vec<Vec<u8>>,
     pub(crate) poison: u8,
-    pub(crate) model: ErrorModel,
-    pub(crate) ptx: Option<Arc<str>>,
-    /// What ran: the case's kernel and schedule, or those of its shipped PTX.
-    pub(crate) ran: (KernelSpec, Schedule),
 }
 
 /// Outputs hold NaN in every float format, and -1, before the first run.
 pub(crate) const FIRST_POISON: u8 = 0xff;
-/// Outputs hold an ordinary number before the timed runs, so that a kernel cannot pass by what the first poison means
+/// Outputs hold an ordinary number before the next run, so that a kernel cannot pass by what the first poison means
 /// to it.
 pub(crate) const SECOND_POISON: u8 = 0xa5;
 
-/// Runs a case once and compares its outputs with the reference. Ends all allocations of the backend but resident
-/// ones.
+/// Runs a case and compares its outputs with the reference: once over each of two poisons and after each timed run,
+/// as the options say. Ends all allocations of the backend but resident ones.
 ///
 /// A check alone proves little: use it to repeat what [`verify`](crate::verify) has shown to be able to fail, over
 /// many seeds say.
@@ -111,33 +112,35 @@ pub fn check(
     context: &mut dyn OracleContext,
     options: &CheckOptions,
 ) -> Result<Check, OracleError> {
-    checked(case, context, options).map(|checked| checked.check)
+    check_sizes(case, context.constraints())?;
+    let mut build = Build::new(case, context)?;
+    checked(case, context, &mut build, options).map(|checked| checked.check)
 }
 
 pub(crate) fn checked(
     case: &Case,
     context: &mut dyn OracleContext,
+    build: &mut Build,
     options: &CheckOptions,
 ) -> Result<Checked, OracleError> {
-    check_sizes(case, context.constraints())?;
-    let (mut prepared, origin, ran) = prepare(case, context)?;
-    let model = error_model(case, &prepared.evidence.arithmetic);
     let contents = case.contents(options.seed)?;
-    let expected = case.expected(&contents, &model)?;
-
-    let stage = Stage::new(context, case, &contents, FIRST_POISON)?;
+    let expected = case.expected(&contents, &build.model)?;
+    let mut stage = Stage::new(context, case, &contents, FIRST_POISON, options.seed)?;
     let mut first = Vec::new();
     stage.fill(context)?;
-    stage.run(context, &mut prepared, Sampling { warmups: 0, samples: 1 }, &mut first)?;
+    stage.run(context, &mut build.prepared, Sampling { warmups: 0, samples: 1 }, &mut first)?;
     let instructions = context.instructions();
     let got = stage.read(context)?;
     let mut check = Check {
         outputs: compare_outputs(case, &got, &expected, stage.poison()),
         changed_inputs: changed_inputs(case, &got, &contents),
+        trespasses: stage.trespasses(context)?,
+        runs: 1,
+        blocks: blocks(case.extent(), case.schedule()),
         timing: Timing { samples_ns: first.clone(), device_clock: context.timestamp_supported() },
         instructions,
-        origin,
-        provenance: provenance(&prepared.evidence, &prepared.image.target.to_string()),
+        origin: build.origin,
+        provenance: build.provenance(),
     };
     let mut samples = affordable(options, first.first().copied().unwrap_or(0));
     if looks_like_poison(case, &expected, stage.poison()) {
@@ -145,55 +148,60 @@ pub(crate) fn checked(
         samples = samples.max(1);
     }
     if check.agrees() && samples > 0 {
-        repeat(case, context, &mut prepared, &contents, &expected, samples, options, &mut check)?;
+        let sampling = Sampling { warmups: options.sampling.warmups, samples };
+        repeat(context, build, &mut stage, &expected, got.clone(), sampling, &mut check)?;
     }
-    let ptx = prepared.image.ptx.clone();
-    Ok(Checked { check, expected, got, poison: FIRST_POISON, model, ptx, ran })
+    Ok(Checked { check, contents, expected, got, poison: FIRST_POISON })
 }
 
-/// The timed runs: their last result is compared too, over other poison.
-#[allow(clippy::too_many_arguments, reason = "one caller; a struct would only rename the locals of it")]
+/// The timed runs. Each starts from fresh poison, the first from the second one and then in turn, and each result is
+/// compared: a kernel that does its work only once, or only when it is looked at, does not get far.
 fn repeat(
-    case: &Case,
     context: &mut dyn OracleContext,
-    prepared: &mut Prepared,
-    contents: &[Vec<u8>],
+    build: &mut Build,
+    stage: &mut Stage<'_>,
     expected: &[Option<Expected>],
-    samples: u32,
-    options: &CheckOptions,
+    mut judged: Vec<Vec<u8>>,
+    sampling: Sampling,
     check: &mut Check,
 ) -> Result<(), OracleError> {
-    let stage = Stage::new(context, case, contents, SECOND_POISON)?;
-    let mut times = Vec::new();
-    let in_place = case.buffers().iter().any(|buffer| buffer.role == Role::InOut);
-    // A kernel that works in place changes its own input: fill again before every run of it.
-    let (rounds, sampling) = if in_place {
-        (samples, Sampling { warmups: 0, samples: 1 })
-    } else {
-        (1, Sampling { warmups: options.sampling.warmups, samples })
-    };
-    for _ in 0..rounds {
+    check.timing.samples_ns.clear();
+    for round in 0..sampling.warmups.saturating_add(sampling.samples) {
+        stage.poison_with(if round % 2 == 0 { SECOND_POISON } else { FIRST_POISON });
         stage.fill(context)?;
-        stage.run(context, prepared, sampling, &mut times)?;
-    }
-    let got = stage.read(context)?;
-    for (output, again) in check.outputs.iter_mut().zip(compare_outputs(case, &got, expected, stage.poison()))
-    {
-        let (old, new) = (&output.comparison, &again.comparison);
-        if new.mismatches > old.mismatches || new.worst_ratio() > old.worst_ratio() {
-            *output = again;
+        let mut time = Vec::new();
+        stage.run(context, &mut build.prepared, Sampling { warmups: 0, samples: 1 }, &mut time)?;
+        if round >= sampling.warmups {
+            check.timing.samples_ns.append(&mut time);
         }
+        check.runs += 1;
+        let got = stage.read(context)?;
+        // The very bytes of an earlier run have been judged; over other poison, what was left unwritten differs.
+        if got == judged {
+            continue;
+        }
+        check.changed_inputs.extend(changed_inputs(stage.case(), &got, stage.contents()));
+        let new = compare_outputs(stage.case(), &got, expected, stage.poison());
+        check.outputs = std::mem::take(&mut check.outputs).into_iter().zip(new).map(worse).collect();
+        judged = got;
     }
-    check.changed_inputs = changed_inputs(case, &got, contents);
-    check.timing.samples_ns = times;
+    check.changed_inputs.sort_unstable();
+    check.changed_inputs.dedup();
+    check.trespasses = stage.trespasses(context)?;
     Ok(())
 }
 
+/// The worse of two comparisons of one output.
+fn worse((old, new): (OutputReport, OutputReport)) -> OutputReport {
+    let badness = |output: &OutputReport| (output.comparison.mismatches, output.comparison.worst_ratio());
+    if badness(&new) > badness(&old) { new } else { old }
+}
+
 /// Before anything is allocated: that the device could hold all buffers.
-fn check_sizes(case: &Case, device: &Constraints) -> Result<(), OracleError> {
+pub(crate) fn check_sizes(case: &Case, device: &Constraints) -> Result<(), OracleError> {
     let mut total = 0u64;
     for buffer in case.buffers() {
-        let bytes = buffer.size_bytes();
+        let bytes = buffer.size_bytes().saturating_add(2 * RED_ZONE_BYTES);
         total = total.saturating_add(bytes);
         let one_is_too_large = bytes > device.max_buffer_bytes;
         if one_is_too_large || total > device.memory_bytes {
@@ -236,65 +244,7 @@ fn compare_outputs(
             buffer: buffer.name.to_string(),
             element: buffer.element,
             comparison,
+            baseline_ratio: None,
         })
         .collect()
-}
-
-/// Builds the case's kernel; where there is no compiler, its shipped PTX.
-fn prepare(
-    case: &Case,
-    context: &mut dyn OracleContext,
-) -> Result<(Prepared, Origin, (KernelSpec, Schedule)), ContextError> {
-    let own = context.prepare(case.kernel(), case.schedule(), case.build_options());
-    match (own, case.shipped()) {
-        (Ok(prepared), _) => Ok((prepared, Origin::Own, (case.kernel().clone(), case.schedule().clone()))),
-        (Err(error), Some(shipped)) if error.kind() == ContextErrorKind::Unavailable => {
-            let schedule = ptx_schedule(shipped);
-            let prepared = context.prepare(&shipped.spec, &schedule, case.build_options())?;
-            Ok((prepared, Origin::ShippedPtx, (shipped.spec.clone(), schedule)))
-        }
-        (Err(error), _) => Err(error),
-    }
-}
-
-/// The shipped PTX's schedule without the constants, which are compiled in.
-fn ptx_schedule(shipped: &ShippedPtx) -> Schedule {
-    Schedule { constants: Vec::new(), ..shipped.schedule.clone() }
-}
-
-/// The error model that follows from the arithmetic that ran, unless the case insists on its own.
-fn error_model(case: &Case, arithmetic: &Arithmetic) -> ErrorModel {
-    if let Some(model) = case.model() {
-        return *model;
-    }
-    let base = match (case.format(), arithmetic.fast_math) {
-        (Format::F32, true) => ErrorModel::fast_f32(),
-        (format, _) => ErrorModel::native(format),
-    };
-    let flush = base.flush_to_zero() || arithmetic.flush_to_zero;
-    arithmetic.bounds.iter().fold(base.with_flush_to_zero(flush), |model, bound| {
-        match Function::ALL.into_iter().find(|function| is_named(*function, bound.function)) {
-            Some(function) => model.with_limit(function, Limit::Ulps(bound.max_ulp), "stated by the backend"),
-            None => model,
-        }
-    })
-}
-
-/// `exp`, `expf` and `exp.approx` all name the exponential.
-fn is_named(function: Function, name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or(name);
-    stem == function.name() || stem.strip_suffix('f') == Some(function.name())
-}
-
-fn provenance(evidence: &Evidence, target: &str) -> Provenance {
-    Provenance {
-        source: evidence.source.to_string(),
-        image: evidence.image.to_string(),
-        compiler: evidence.compiler.clone(),
-        driver: evidence.driver.clone(),
-        target: target.to_owned(),
-        fused: evidence.arithmetic.fused,
-        flush_to_zero: evidence.arithmetic.flush_to_zero,
-        fast_math: evidence.arithmetic.fast_math,
-    }
 }

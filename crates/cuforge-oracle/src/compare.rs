@@ -4,6 +4,7 @@ use cuforge_core::Element;
 
 use crate::format::Format;
 use crate::number::{Number, decode};
+use crate::spread::{HeatMap, Histogram};
 
 /// What an output should hold.
 ///
@@ -23,6 +24,25 @@ pub enum Expected {
     },
     /// The very bytes.
     Exact(Vec<u8>),
+}
+
+impl Expected {
+    /// How many elements of that type it is for.
+    pub(crate) fn elements(&self, element: Element) -> u64 {
+        match self {
+            Self::Bounded { values, .. } => values.len() as u64,
+            Self::Exact(bytes) => bytes.len() as u64 / u64::from(element.size_bytes()),
+        }
+    }
+
+    /// Whether equality is to the bit: no bound leaves any room.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        match self {
+            Self::Bounded { bounds, .. } => bounds.iter().all(|bound| *bound == 0.0),
+            Self::Exact(_) => true,
+        }
+    }
 }
 
 /// What a case says of special values. The default allows no NaN and does not tell the zeros apart.
@@ -143,6 +163,12 @@ pub struct Comparison {
     pub subnormal: u64,
     /// The worst element: a mismatch before any other, then the largest ratio of error to bound; the first of equals.
     pub worst: Option<Judged>,
+    /// The worst elements, up to eight, in the same order.
+    pub worst_elements: Vec<Judged>,
+    /// How errors spread over their bounds.
+    pub histogram: Histogram,
+    /// Where elements disagree.
+    pub map: HeatMap,
 }
 
 impl Comparison {
@@ -181,8 +207,21 @@ pub fn compare(
     poison: Option<u8>,
     policy: &Policy,
 ) -> Comparison {
+    compare_rows(element, got, expected, poison, policy, None)
+}
+
+/// As [`compare`], for a tensor with rows of so many elements.
+pub(crate) fn compare_rows(
+    element: Element,
+    got: &[u8],
+    expected: &Expected,
+    poison: Option<u8>,
+    policy: &Policy,
+    row_elements: Option<u64>,
+) -> Comparison {
     let size = element.size_bytes() as usize;
-    let mut comparison = Comparison::default();
+    let map = HeatMap::new(expected.elements(element), row_elements);
+    let mut comparison = Comparison { map, ..Comparison::default() };
     let written = got.chunks_exact(size);
     let there = written.len();
     let wanted = match expected {
@@ -229,12 +268,49 @@ impl Comparison {
         if let (Some(format), Number::Float(value)) = (Format::of(element), judged.got) {
             self.subnormal += u64::from(value != 0.0 && value.abs() < format.min_normal());
         }
+        self.histogram.add(judged.ratio());
+        self.map.add(judged, judged.outcome != Outcome::Agrees);
         let badness = |j: &Judged| (j.outcome != Outcome::Agrees, j.ratio());
-        if self.worst.as_ref().is_none_or(|worst| badness(judged) > badness(worst)) {
-            self.worst = Some(*judged);
+        let full = self.worst_elements.len() == WORST_ELEMENTS;
+        if full && self.worst_elements.last().is_some_and(|least| badness(judged) <= badness(least)) {
+            return;
+        }
+        let place = self.worst_elements.partition_point(|worse| badness(worse) >= badness(judged));
+        self.worst_elements.insert(place, *judged);
+        self.worst_elements.truncate(WORST_ELEMENTS);
+        self.worst = self.worst_elements.first().copied();
+    }
+}
+
+/// Whether every element agrees: as [`compare`], ending at the first that does not.
+pub(crate) fn agrees(
+    element: Element,
+    got: &[u8],
+    expected: &Expected,
+    poison: Option<u8>,
+    policy: &Policy,
+) -> bool {
+    let size = element.size_bytes() as usize;
+    let mut chunks = got.chunks_exact(size);
+    if chunks.len() as u64 != expected.elements(element) {
+        return false;
+    }
+    match expected {
+        Expected::Exact(bytes) => {
+            let mut pairs = chunks.zip(bytes.chunks_exact(size));
+            pairs.all(|(chunk, want)| judge_bits(element, 0, chunk, want, poison).outcome == Outcome::Agrees)
+        }
+        Expected::Bounded { values, bounds } => {
+            let wanted = values.iter().zip(bounds);
+            chunks.by_ref().zip(wanted).all(|(chunk, (value, bound))| {
+                judge(element, 0, chunk, *value, *bound, poison, policy).outcome == Outcome::Agrees
+            })
         }
     }
 }
+
+/// How many of the worst elements a comparison keeps.
+const WORST_ELEMENTS: usize = 8;
 
 fn judge(
     element: Element,

@@ -1,19 +1,15 @@
 //! Whether a case can fail: changes of its outputs and of its kernel's PTX that it must notice.
 
-use cuforge_core::{ContextError, ContextErrorKind, Element, Extent, KernelSpec, OracleContext, Schedule};
 use cuforge_sim::mutate::{self, Mutation};
 use cuforge_sim::ptx::{Edit, Module};
-use cuforge_sim::{Checks, Fault, LaunchOptions};
 
-use crate::adapters::SimContext;
+use crate::build::Build;
 use crate::case::Case;
-use crate::check::{Checked, SECOND_POISON};
-use crate::compare::Expected;
+use crate::check::Checked;
 use crate::error::OracleError;
-use crate::execute::{Stage, all_agree, changed_inputs};
-use crate::interface::Role;
-use crate::number::{Number, encode};
 use crate::random::Random;
+use crate::result_mutants::{REQUIRED, result_mutants};
+use crate::simulate::{Bench, is_fault, out_of_steps};
 use crate::verdict::{Discrimination, Fate, MutantReport};
 
 /// How many mutants a case is shown.
@@ -56,6 +52,7 @@ impl<E: Into<OracleError>> From<E> for Unfit {
 pub(crate) fn discriminate(
     case: &Case,
     checked: &Checked,
+    build: &Build,
     seed: u64,
     options: &MutantOptions,
 ) -> Result<Discrimination, Unfit> {
@@ -66,11 +63,11 @@ pub(crate) fn discriminate(
         .iter()
         .find(|mutant| mutant.fate == Fate::Survives && REQUIRED.contains(&mutant.operator.as_str()))
         .map(|mutant| format!("it does not notice {}", mutant.description));
-    let Some(ptx) = &checked.ptx else {
+    let Some(ptx) = build.ptx() else {
         found.vacuous.get_or_insert_with(|| "its image has no PTX to mutate".to_owned());
         return Ok(found);
     };
-    ptx_mutants(case, checked, ptx, seed, options, &mut found)?;
+    ptx_mutants(case, build, &ptx, seed, options, &mut found)?;
     let (killed, ran) = found.kill_score();
     if killed < options.required {
         found.vacuous.get_or_insert_with(|| {
@@ -80,67 +77,10 @@ pub(crate) fn discriminate(
     Ok(found)
 }
 
-/// Result mutants that every case must notice.
-const REQUIRED: [&str; 3] = ["zero-output", "drop-tail", "previous-output"];
-
-/// Changes of the very outputs that were found right.
-fn result_mutants(case: &Case, checked: &Checked, seed: u64) -> Result<Vec<MutantReport>, OracleError> {
-    let contents = case.contents(seed)?;
-    // What the same kernel would have left behind from a run over other inputs.
-    let others = case.contents(seed.wrapping_add(1))?;
-    let previous = case.expected(&others, &checked.model)?;
-    let mut mutants = Vec::new();
-    for (index, buffer) in case.buffers().iter().enumerate() {
-        let Some(previous) = previous[index].as_ref().filter(|_| buffer.elements > 0) else { continue };
-        let mut show = |operator: &str, what: &str, bytes: Vec<u8>| {
-            let mut got = checked.got.clone();
-            got[index] = bytes;
-            let agrees = all_agree(case, &got, &checked.expected, checked.poison);
-            mutants.push(MutantReport {
-                operator: operator.to_owned(),
-                description: format!("{what} `{}`", buffer.name),
-                fate: if agrees { Fate::Survives } else { Fate::Differs },
-            });
-        };
-        let size = buffer.element.size_bytes() as usize;
-        let right = &checked.got[index];
-        show("zero-output", "a zeroed", vec![0; right.len()]);
-        let tail = right.len() - (buffer.elements as usize).div_ceil(16) * size;
-        let mut dropped = right.clone();
-        // Where the right tail looks like poison, other poison shows that it was dropped.
-        let alike = right[tail..].iter().all(|byte| *byte == checked.poison);
-        dropped[tail..].fill(if alike { SECOND_POISON } else { checked.poison });
-        show("drop-tail", "a dropped tail of", dropped);
-        show("previous-output", "what a run over other inputs left in", bytes_of(buffer.element, previous));
-        if buffer.elements > 1 {
-            let mut shifted = right.clone();
-            shifted.rotate_right(size);
-            show("shift-output", "a shift by one element of", shifted);
-        }
-        for (input, copied) in case.buffers().iter().zip(&contents) {
-            if input.role != Role::Output && input.element == buffer.element && copied.len() == right.len() {
-                show("copy-input", &format!("a copy of `{}` in", input.name), copied.clone());
-            }
-        }
-    }
-    Ok(mutants)
-}
-
-fn bytes_of(element: Element, expected: &Expected) -> Vec<u8> {
-    match expected {
-        Expected::Exact(bytes) => bytes.clone(),
-        Expected::Bounded { values, .. } => {
-            let mut bytes = Vec::with_capacity(values.len() * element.size_bytes() as usize);
-            values.iter().for_each(|value| encode(element, Number::Float(*value), &mut bytes));
-            bytes
-        }
-    }
-}
-
 /// Runs mutants of the PTX over the reduced cases on simulated devices of their own.
 fn ptx_mutants(
     case: &Case,
-    checked: &Checked,
+    build: &Build,
     ptx: &str,
     seed: u64,
     options: &MutantOptions,
@@ -155,9 +95,9 @@ fn ptx_mutants(
     };
     let mut benches = Vec::new();
     for reduced in case.reduced() {
-        benches.push(Bench::new(reduced, checked, &module, seed)?);
+        benches.push(sound_bench(reduced, build, &module, seed)?);
     }
-    let mutations = mutate::enumerate(&module, checked.ran.0.entry_point());
+    let mutations = mutate::enumerate(&module, build.ran.0.entry_point());
     found.ptx_sites = mutations.len();
     for mutation in sample(mutations, seed, options.limit) {
         let fate = match mutation.apply(&module) {
@@ -176,12 +116,30 @@ fn ptx_mutants(
     Ok(())
 }
 
+/// A bench over a reduced case on which the original is shown to pass, and how many steps it takes.
+fn sound_bench<'a>(case: &'a Case, build: &'a Build, module: &Module, seed: u64) -> Result<Bench<'a>, Unfit> {
+    let mut bench = Bench::new(case, &build.ran, &build.model, seed)?;
+    let shape = case.shape();
+    match bench.run(module)? {
+        Ok(original) if original.agrees => {
+            bench.limit_steps(original.instructions);
+            Ok(bench)
+        }
+        Ok(_) => Err(Unfit::ReducedFails(format!("its reduced case `{shape}` fails without any mutant"))),
+        Err(error) if out_of_steps(&error) => {
+            Err(Unfit::TooLong(format!("vacuous: its reduced case `{shape}` is too long: {error}")))
+        }
+        Err(error) => Err(Unfit::ReducedFails(format!("its reduced case `{shape}` fails: {error}"))),
+    }
+}
+
 /// What becomes of a mutant: the first bench that notices decides.
 fn fate_of(mutant: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> {
     let mut fate = Fate::Stillborn;
     for bench in benches {
-        fate = match bench.run(mutant)?.0 {
-            Ok(fate) => fate,
+        fate = match bench.run(mutant)? {
+            Ok(ran) if ran.agrees => Fate::Survives,
+            Ok(_) => Fate::Differs,
             Err(error) if is_fault(&error) => Fate::Faults,
             Err(_) => Fate::Stillborn,
         };
@@ -196,96 +154,11 @@ fn fate_of(mutant: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> 
 fn is_reached(module: &Module, mutation: &Mutation, benches: &[Bench<'_>]) -> Result<bool, OracleError> {
     let Ok(trapped) = module.with_edits(&[Edit::new(mutation.span(), "trap;")]) else { return Ok(true) };
     for bench in benches {
-        if bench.run(&trapped)?.0.is_err() {
+        if bench.run(&trapped)?.is_err() {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// What mutants are run on: one reduced case, its inputs and what is right for them.
-struct Bench<'a> {
-    case: &'a Case,
-    ran: &'a (KernelSpec, Schedule),
-    contents: Vec<Vec<u8>>,
-    expected: Vec<Option<Expected>>,
-    step_budget: u64,
-}
-
-impl<'a> Bench<'a> {
-    /// Shows that the original passes, and how many steps it takes.
-    fn new(case: &'a Case, checked: &'a Checked, module: &Module, seed: u64) -> Result<Self, Unfit> {
-        let contents = case.contents(seed)?;
-        let expected = case.expected(&contents, &checked.model)?;
-        let step_budget = LaunchOptions::default().step_budget;
-        let mut bench = Self { case, ran: &checked.ran, contents, expected, step_budget };
-        match bench.run(module)? {
-            (Ok(Fate::Survives), instructions) => {
-                bench.step_budget = budget(case, instructions);
-                Ok(bench)
-            }
-            (Ok(_), _) => {
-                let why = format!("its reduced case `{}` fails without any mutant", case.shape());
-                Err(Unfit::ReducedFails(why))
-            }
-            (Err(error), _) if out_of_steps(&error) => Err(Unfit::TooLong(format!(
-                "vacuous: its reduced case `{}` is too long: {error}",
-                case.shape()
-            ))),
-            (Err(error), _) => {
-                Err(Unfit::ReducedFails(format!("its reduced case `{}` fails: {error}", case.shape())))
-            }
-        }
-    }
-
-    /// Runs one module; what became of it, or the backend's error, and the instructions of the run.
-    fn run(&self, module: &Module) -> Result<(Result<Fate, ContextError>, u64), OracleError> {
-        let checks = Checks::default();
-        let options = LaunchOptions { step_budget: self.step_budget, checks, ..LaunchOptions::default() };
-        let bytes: u64 = self.case.buffers().iter().map(|buffer| buffer.size_bytes() + 4096).sum();
-        let mut context = SimContext::builder().memory_bytes(bytes + 4096).launch_options(options).build()?;
-        let mut kernel = match context.load(module, &self.ran.0, &self.ran.1) {
-            Ok(kernel) => kernel,
-            Err(error) => return Ok((Err(error), 0)),
-        };
-        let stage = Stage::new(&mut context, self.case, &self.contents, SECOND_POISON)?;
-        stage.fill(&mut context)?;
-        if let Err(error) = stage.dispatch(&mut *kernel) {
-            return Ok((Err(error), 0));
-        }
-        let got = stage.read(&mut context)?;
-        let same = all_agree(self.case, &got, &self.expected, SECOND_POISON)
-            && changed_inputs(self.case, &got, &self.contents).is_empty();
-        let fate = if same { Fate::Survives } else { Fate::Differs };
-        Ok((Ok(fate), context.instructions().unwrap_or(0)))
-    }
-}
-
-/// Whether a launch ended for its length alone.
-fn out_of_steps(error: &ContextError) -> bool {
-    let source = std::error::Error::source(error);
-    matches!(source.and_then(|source| source.downcast_ref()), Some(Fault::StepBudget { .. }))
-}
-
-fn is_fault(error: &ContextError) -> bool {
-    error.kind() == ContextErrorKind::Fault
-}
-
-/// Warp instructions that a block of a mutant may run: several times what one of the original runs, so that endless
-/// loops end soon.
-fn budget(case: &Case, instructions: u64) -> u64 {
-    let blocks = match case.extent() {
-        Extent::Geometry(geometry) => geometry.blocks(),
-        Extent::Elements(elements) => {
-            let schedule = case.schedule();
-            let threads: u128 = schedule.workgroup_size.iter().map(|n| u128::from(*n)).product();
-            let tile = threads * u128::from(schedule.items_per_invocation);
-            u128::from(elements).div_ceil(tile.max(1))
-        }
-    };
-    // Instructions are counted per thread, the budget per warp: the quotient alone is up to 32 times the average.
-    let average = u128::from(instructions) / blocks.max(1);
-    u64::try_from(average).unwrap_or(u64::MAX).saturating_mul(4).min(instructions).saturating_add(1 << 13)
 }
 
 /// A seeded sample that takes from every operator in turn.

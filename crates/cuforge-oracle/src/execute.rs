@@ -1,56 +1,103 @@
-//! One run of a case on a backend: fresh buffers, poisoned outputs, and everything read back.
+//! One run of a case on a backend: fresh buffers between red zones, poisoned outputs, and everything read back.
 
 use cuforge_core::{
-    Access, Arguments, BufferView, Compute, ContextError, ContextErrorKind, OracleContext, Prepared, Request,
-    Sampling, ViewError,
+    Access, Arguments, BufferView, Compute, ContextError, ContextErrorKind, Extent, OracleContext, Prepared,
+    Request, Sampling, Schedule, ViewError,
 };
 
 use crate::case::Case;
-use crate::compare::{Comparison, Expected, compare};
+use crate::compare::{Comparison, Expected, agrees, compare_rows};
 use crate::interface::{Buffer, Role};
+use crate::random::Random;
+
+/// Bytes on either side of every buffer that no kernel may touch. A multiple of every alignment that views have, so a
+/// buffer is aligned as its grant is.
+pub(crate) const RED_ZONE_BYTES: u64 = 256;
+/// What red zones hold: neither poison, and no likely result.
+const RED_ZONE: u8 = 0x5c;
+
+/// A write outside of a buffer, found in the red zones around it.
+///
+/// ```
+/// use cuforge_oracle::Trespass;
+/// let trespass = Trespass { buffer: "y".into(), bytes_past_end: Some(3), bytes_before_start: None };
+/// assert_eq!(trespass.to_string(), "wrote 4 bytes or more past the end of `y`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trespass {
+    /// The buffer next to which it happened.
+    pub buffer: String,
+    /// The last changed byte behind the buffer, counted from its end.
+    pub bytes_past_end: Option<u64>,
+    /// The first changed byte before the buffer, counted backwards from its start.
+    pub bytes_before_start: Option<u64>,
+}
+
+impl std::fmt::Display for Trespass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sides = [(self.bytes_before_start, "before the start"), (self.bytes_past_end, "past the end")];
+        for (index, (byte, side)) in sides.iter().filter(|(byte, _)| byte.is_some()).enumerate() {
+            let joint = if index == 0 { "wrote " } else { ", and " };
+            write!(f, "{joint}{} bytes or more {side} of `{}`", byte.unwrap_or(0) + 1, self.buffer)?;
+        }
+        Ok(())
+    }
+}
 
 /// The buffers of a case on a backend, with what they are filled with.
 pub(crate) struct Stage<'a> {
     case: &'a Case,
     contents: &'a [Vec<u8>],
-    /// Each buffer's memory as it was granted, at least one byte.
-    whole: Vec<BufferView>,
-    /// Each buffer as it is bound, of exactly its length.
+    /// The red zone before each buffer, the buffer as it is bound, the red zone behind it.
+    before: Vec<BufferView>,
     bound: Vec<BufferView>,
+    behind: Vec<BufferView>,
     poison: u8,
 }
 
 impl<'a> Stage<'a> {
-    /// Allocates the case's buffers. Ends all earlier allocations of the backend but resident ones.
+    /// Allocates the case's buffers, in an order that `seed` picks, and fills the red zones. Ends all earlier
+    /// allocations of the backend but resident ones.
     pub(crate) fn new(
         context: &mut dyn OracleContext,
         case: &'a Case,
         contents: &'a [Vec<u8>],
         poison: u8,
+        seed: u64,
     ) -> Result<Self, ContextError> {
         context.clear()?;
-        let (mut whole, mut bound) = (Vec::new(), Vec::new());
-        for buffer in case.buffers() {
-            let access = match buffer.role {
-                Role::Input => Access::StorageRead,
-                Role::Output | Role::InOut => Access::StorageReadWrite,
-            };
-            // A grant has at least one byte; what is bound of an empty buffer has none.
-            let request = Request::new(buffer.size_bytes().max(1)).with_access(access);
-            let view = context.allocate(&request)?;
-            let slice = view
-                .slice(0, buffer.size_bytes())
-                .and_then(|slice| slice.bound_to(buffer.group, buffer.binding, access))
-                .map_err(|error: ViewError| ContextError::new(ContextErrorKind::Misuse, "bind", error))?;
-            whole.push(view);
-            bound.push(slice);
+        let mut order: Vec<usize> = (0..case.buffers().len()).collect();
+        Random::stream(seed, "allocation order").shuffle(&mut order);
+        let mut whole = vec![None; order.len()];
+        for index in order {
+            let buffer = &case.buffers()[index];
+            let request = Request::new(buffer.size_bytes() + 2 * RED_ZONE_BYTES).with_access(access(buffer));
+            whole[index] = Some(context.allocate(&request)?);
         }
-        Ok(Self { case, contents, whole, bound, poison })
+        let mut stage =
+            Self { case, contents, before: Vec::new(), bound: Vec::new(), behind: Vec::new(), poison };
+        for (buffer, view) in case.buffers().iter().zip(whole.into_iter().flatten()) {
+            let size = buffer.size_bytes();
+            let cut = |start, len| view.slice(start, len).map_err(misbound);
+            stage.before.push(cut(0, RED_ZONE_BYTES)?);
+            let inner = cut(RED_ZONE_BYTES, size)?;
+            stage.bound.push(inner.bound_to(buffer.group, buffer.binding, access(buffer)).map_err(misbound)?);
+            stage.behind.push(cut(RED_ZONE_BYTES + size, RED_ZONE_BYTES)?);
+        }
+        for zone in stage.before.iter().chain(&stage.behind) {
+            context.write(zone, &[RED_ZONE; RED_ZONE_BYTES as usize])?;
+        }
+        Ok(stage)
+    }
+
+    /// The same buffers with other poison.
+    pub(crate) const fn poison_with(&mut self, poison: u8) {
+        self.poison = poison;
     }
 
     /// Fills inputs and poisons outputs.
     pub(crate) fn fill(&self, context: &mut dyn OracleContext) -> Result<(), ContextError> {
-        for ((buffer, contents), view) in self.case.buffers().iter().zip(self.contents).zip(&self.whole) {
+        for ((buffer, contents), view) in self.case.buffers().iter().zip(self.contents).zip(&self.bound) {
             match buffer.role {
                 Role::Output => context.write(view, &vec![self.poison; buffer.size_bytes() as usize])?,
                 Role::Input | Role::InOut => context.write(view, contents)?,
@@ -81,8 +128,8 @@ impl<'a> Stage<'a> {
 
     /// Reads every buffer back.
     pub(crate) fn read(&self, context: &mut dyn OracleContext) -> Result<Vec<Vec<u8>>, ContextError> {
-        let mut all = Vec::with_capacity(self.whole.len());
-        for (buffer, view) in self.case.buffers().iter().zip(&self.whole) {
+        let mut all = Vec::with_capacity(self.bound.len());
+        for (buffer, view) in self.case.buffers().iter().zip(&self.bound) {
             let mut bytes = vec![0; buffer.size_bytes() as usize];
             context.read(view, &mut bytes)?;
             all.push(bytes);
@@ -90,10 +137,50 @@ impl<'a> Stage<'a> {
         Ok(all)
     }
 
+    /// What was written outside of the buffers since they were allocated.
+    pub(crate) fn trespasses(&self, context: &mut dyn OracleContext) -> Result<Vec<Trespass>, ContextError> {
+        let mut found = Vec::new();
+        let mut zone = [0; RED_ZONE_BYTES as usize];
+        let changed = |byte: &u8| *byte != RED_ZONE;
+        for ((buffer, before), behind) in self.case.buffers().iter().zip(&self.before).zip(&self.behind) {
+            context.read(behind, &mut zone)?;
+            let bytes_past_end = zone.iter().rposition(changed).map(|byte| byte as u64);
+            context.read(before, &mut zone)?;
+            let first = zone.iter().position(changed);
+            let bytes_before_start = first.map(|byte| RED_ZONE_BYTES - 1 - byte as u64);
+            if bytes_past_end.is_some() || bytes_before_start.is_some() {
+                let buffer = buffer.name.to_string();
+                found.push(Trespass { buffer, bytes_past_end, bytes_before_start });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The case.
+    pub(crate) const fn case(&self) -> &'a Case {
+        self.case
+    }
+
+    /// What inputs are filled with.
+    pub(crate) const fn contents(&self) -> &'a [Vec<u8>] {
+        self.contents
+    }
+
     /// The byte that outputs are poisoned with.
     pub(crate) const fn poison(&self) -> u8 {
         self.poison
     }
+}
+
+const fn access(buffer: &Buffer) -> Access {
+    match buffer.role {
+        Role::Input => Access::StorageRead,
+        Role::Output | Role::InOut => Access::StorageReadWrite,
+    }
+}
+
+fn misbound(error: ViewError) -> ContextError {
+    ContextError::new(ContextErrorKind::Misuse, "bind", error)
 }
 
 /// How each output compares; inputs have no comparison.
@@ -105,16 +192,24 @@ pub(crate) fn compare_all<'a>(
 ) -> impl Iterator<Item = (&'a Buffer, Comparison)> {
     let buffers = case.buffers().iter().zip(got).zip(expected);
     buffers.filter_map(move |((buffer, got), expected)| {
-        let expected = expected.as_ref()?;
-        // What an in-out buffer held before is no poison: no byte of it counts as unwritten.
-        let unwritten = if buffer.role == Role::Output { Some(poison) } else { None };
-        Some((buffer, compare(buffer.element, got, expected, unwritten, case.policy())))
+        let (expected, unwritten) = (expected.as_ref()?, unwritten(buffer, poison));
+        let rows = buffer.row_elements;
+        Some((buffer, compare_rows(buffer.element, got, expected, unwritten, case.policy(), rows)))
     })
 }
 
 /// Whether all outputs agree.
 pub(crate) fn all_agree(case: &Case, got: &[Vec<u8>], expected: &[Option<Expected>], poison: u8) -> bool {
-    compare_all(case, got, expected, poison).all(|(_, comparison)| comparison.agrees())
+    let mut buffers = case.buffers().iter().zip(got).zip(expected);
+    buffers.all(|((buffer, got), expected)| {
+        let poison = unwritten(buffer, poison);
+        expected.as_ref().is_none_or(|expected| agrees(buffer.element, got, expected, poison, case.policy()))
+    })
+}
+
+/// What an in-out buffer held before is no poison: no byte of it counts as unwritten.
+fn unwritten(buffer: &Buffer, poison: u8) -> Option<u8> {
+    (buffer.role == Role::Output).then_some(poison)
 }
 
 /// Names of inputs that no longer hold what they were filled with.
@@ -122,4 +217,16 @@ pub(crate) fn changed_inputs(case: &Case, got: &[Vec<u8>], contents: &[Vec<u8>])
     let buffers = case.buffers().iter().zip(got).zip(contents);
     let changed = buffers.filter(|((buffer, got), before)| buffer.role == Role::Input && got != before);
     changed.map(|((buffer, _), _)| buffer.name.to_string()).collect()
+}
+
+/// The blocks that `extent` launches under `schedule`.
+pub(crate) fn blocks(extent: Extent, schedule: &Schedule) -> u128 {
+    match extent {
+        Extent::Geometry(geometry) => geometry.blocks(),
+        Extent::Elements(elements) => {
+            let threads: u128 = schedule.workgroup_size.iter().map(|n| u128::from(*n)).product();
+            let tile = threads * u128::from(schedule.items_per_invocation);
+            u128::from(elements).div_ceil(tile.max(1))
+        }
+    }
 }

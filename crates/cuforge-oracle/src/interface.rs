@@ -51,6 +51,8 @@ pub struct Buffer {
     pub group: u32,
     /// Binding within the group.
     pub binding: u32,
+    /// Elements of a row, if it is a matrix: for pictures alone.
+    pub row_elements: Option<u64>,
 }
 
 impl Buffer {
@@ -88,6 +90,17 @@ impl Interface {
         found
             .map(|(_, value)| *value)
             .ok_or_else(|| OracleError::UnknownValue { case: self.case.clone(), value: name.to_owned() })
+    }
+
+    /// The same, but for one value.
+    pub(crate) fn with_value(&self, name: &str, value: Scalar) -> Self {
+        let mut other = self.clone();
+        for (known, held) in other.uniform.iter_mut().chain(&mut other.scalars) {
+            if known == name {
+                *held = value;
+            }
+        }
+        other
     }
 
     /// The initial contents of every buffer under `seed`; outputs are empty.

@@ -25,32 +25,45 @@
 #![deny(unsafe_code)]
 
 mod adapters;
+mod baseline;
+mod blame;
+mod build;
 mod case;
 mod check;
+mod closure;
 mod compare;
 pub mod corpus;
 mod discriminate;
 mod error;
 mod execute;
 mod fill;
+mod fit;
 mod format;
 mod interface;
+mod legs;
 mod model;
 mod number;
 mod random;
 mod real;
 mod reference;
 pub mod report;
+mod result_mutants;
+mod second_kernel;
+mod simulate;
+mod spread;
 mod tracked;
 mod verdict;
 mod verify;
 
 pub use adapters::{CudaContext, SimContext, SimContextBuilder, SimError};
+pub use blame::{Blame, Leg, Legs};
 pub use case::{Case, CaseBuilder, ShippedPtx};
 pub use check::{Check, CheckOptions, check};
+pub use closure::ExpectedElement;
 pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};
 pub use discriminate::MutantOptions;
 pub use error::OracleError;
+pub use execute::Trespass;
 pub use fill::{Custom, Fill};
 pub use format::Format;
 pub use interface::{Buffer, Role};
@@ -58,7 +71,9 @@ pub use model::{ErrorModel, Function, Limit, StatedLimit};
 pub use number::{Number, Scalar};
 pub use random::Random;
 pub use real::{Real, Summation};
-pub use reference::{Evaluation, Reference};
+pub use reference::{Evaluation, Judge, Reference};
+pub use second_kernel::SecondKernel;
+pub use spread::{HeatMap, Histogram};
 pub use tracked::{Tracked, Tracker, Undecided};
 pub use verdict::{
     Discrimination, Fate, MutantReport, Origin, OutputReport, Provenance, Report, Timing, Verdict,

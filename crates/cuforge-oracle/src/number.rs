@@ -50,6 +50,19 @@ impl Scalar {
         }
     }
 
+    /// The scalar of that type and value, if the type has it; floats are rounded.
+    pub(crate) fn of(element: Element, value: Number) -> Option<Self> {
+        Some(match (element, value) {
+            (Element::I32, Number::Integer(value)) => Self::I32(value.try_into().ok()?),
+            (Element::U32, Number::Integer(value)) => Self::U32(value.try_into().ok()?),
+            (Element::I64, Number::Integer(value)) => Self::I64(value.try_into().ok()?),
+            (Element::U64, Number::Integer(value)) => Self::U64(value.try_into().ok()?),
+            (Element::F32, value) => Self::F32(value.as_f64() as f32),
+            (Element::F64, value) => Self::F64(value.as_f64()),
+            _ => return None,
+        })
+    }
+
     pub(crate) fn number(self) -> Number {
         match self {
             Self::I32(value) => Number::Integer(value.into()),
@@ -129,6 +142,11 @@ pub(crate) fn decode(element: Element, bytes: &[u8]) -> Number {
         Element::F32 => Number::Float(f32::from_bits(bits as u32).into()),
         Element::F64 => Number::Float(f64::from_bits(bits)),
     }
+}
+
+/// The elements of a buffer as `f64`.
+pub(crate) fn floats(element: Element, bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
+    bytes.chunks_exact(element.size_bytes() as usize).map(move |chunk| decode(element, chunk).as_f64())
 }
 
 /// Appends `value` as one element: floats rounded to nearest, integers wrapped to their width.

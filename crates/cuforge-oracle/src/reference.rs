@@ -1,11 +1,14 @@
 //! References: plain Rust, written once over any real number, from the inputs of a case to its expected outputs.
 
+use std::sync::Arc;
+
+use crate::baseline::{self, Precision, Rounded};
 use crate::compare::Expected;
 use crate::error::OracleError;
 use crate::format::Format;
 use crate::interface::{Buffer, Interface, Role};
 use crate::model::ErrorModel;
-use crate::number::{Number, decode};
+use crate::number::{Number, decode, encode, floats};
 use crate::real::Real;
 use crate::tracked::{Tracked, Tracker};
 use bytemuck::NoUninit;
@@ -50,8 +53,9 @@ impl<R> std::fmt::Debug for Lift<'_, R> {
     }
 }
 
+/// What a reference stored in one buffer.
 #[derive(Debug)]
-enum Stored<R> {
+pub(crate) enum Stored<R> {
     Reals(Vec<R>),
     Bits(Vec<u8>),
 }
@@ -96,8 +100,7 @@ impl<R: Real> Evaluation<'_, R> {
     /// [`OracleError::UnknownBuffer`]; [`OracleError::ReferenceUse`] for an output.
     pub fn reals(&self, buffer: &str) -> Result<Vec<R>, OracleError> {
         let (element, bytes) = self.readable(buffer)?;
-        let size = element.size_bytes() as usize;
-        Ok(bytes.chunks_exact(size).map(|chunk| (self.exact.0)(decode(element, chunk).as_f64())).collect())
+        Ok(floats(element, bytes).map(|value| (self.exact.0)(value)).collect())
     }
 
     /// The initial contents of an integer buffer.
@@ -198,7 +201,29 @@ impl<R: Real> Evaluation<'_, R> {
     }
 }
 
-/// A [`Reference`] behind a pointer.
+/// What a case is judged by: a [`Reference`], a closure with a stated bound, or a second kernel.
+///
+/// ```
+/// use cuforge_oracle::Judge;
+/// let constant = Judge::closure(|run| run.store("y", vec![1.0; 8]), |_| 0.0);
+/// # let _ = constant;
+/// ```
+#[derive(Clone)]
+pub struct Judge(pub(crate) Arc<dyn AnyReference>);
+
+impl std::fmt::Debug for Judge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Judge(..)")
+    }
+}
+
+impl<T: Reference + 'static> From<T> for Judge {
+    fn from(reference: T) -> Self {
+        Self(Arc::new(reference))
+    }
+}
+
+/// A judge behind a pointer.
 pub(crate) trait AnyReference: Send + Sync {
     /// The expected contents of each buffer of the case (inputs have none), bounded under `model`.
     fn expected(
@@ -214,6 +239,18 @@ pub(crate) trait AnyReference: Send + Sync {
         interface: &Interface,
         contents: &[Vec<u8>],
     ) -> Result<Vec<Option<Vec<f64>>>, OracleError>;
+
+    /// What each buffer would hold on a device that computes in `f64`.
+    fn ideal(&self, interface: &Interface, contents: &[Vec<u8>])
+    -> Result<Vec<Option<Vec<u8>>>, OracleError>;
+
+    /// The values with every operation rounded to `format`; none where that cannot be said.
+    fn baseline(
+        &self,
+        interface: &Interface,
+        contents: &[Vec<u8>],
+        format: Format,
+    ) -> Result<Vec<Option<Vec<f64>>>, OracleError>;
 }
 
 impl<T: Reference> AnyReference for T {
@@ -224,7 +261,7 @@ impl<T: Reference> AnyReference for T {
         model: ErrorModel,
     ) -> Result<Vec<Option<Expected>>, OracleError> {
         let tracker = Tracker::new(model);
-        let outputs = evaluate(self, interface, contents, |value| tracker.exact(value))?;
+        let outputs = evaluate(|run| self.evaluate(run), interface, contents, |value| tracker.exact(value))?;
         if let Some(undecided) = tracker.undecided() {
             return Err(OracleError::Undecided { case: interface.case.clone(), undecided });
         }
@@ -241,24 +278,75 @@ impl<T: Reference> AnyReference for T {
         interface: &Interface,
         contents: &[Vec<u8>],
     ) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
-        let outputs = evaluate::<f64>(self, interface, contents, |value| value)?;
-        let reals = |stored| match stored {
-            Some(Stored::Reals(values)) => Some(values),
-            _ => None,
-        };
+        let outputs = evaluate::<f64>(|run| self.evaluate(run), interface, contents, |value| value)?;
         Ok(outputs.into_iter().map(reals).collect())
+    }
+
+    fn ideal(
+        &self,
+        interface: &Interface,
+        contents: &[Vec<u8>],
+    ) -> Result<Vec<Option<Vec<u8>>>, OracleError> {
+        let outputs = evaluate::<f64>(|run| self.evaluate(run), interface, contents, |value| value)?;
+        Ok(interface.buffers.iter().zip(outputs).map(|(buffer, stored)| bytes(buffer, stored)).collect())
+    }
+
+    fn baseline(
+        &self,
+        interface: &Interface,
+        contents: &[Vec<u8>],
+        format: Format,
+    ) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
+        match format {
+            Format::F16 => rounded::<baseline::F16>(self, interface, contents),
+            Format::Bf16 => rounded::<baseline::Bf16>(self, interface, contents),
+            Format::F32 => rounded::<baseline::F32>(self, interface, contents),
+            Format::F64 => rounded::<baseline::F64>(self, interface, contents),
+        }
     }
 }
 
-fn evaluate<'a, R: Real>(
+fn rounded<P: Precision>(
     reference: &impl Reference,
+    interface: &Interface,
+    contents: &[Vec<u8>],
+) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
+    let outputs = evaluate(|run| reference.evaluate(run), interface, contents, Rounded::<P>::new)?;
+    let stored = interface.buffers.iter().zip(outputs).map(|(buffer, stored)| {
+        let format = Format::of(buffer.element).unwrap_or(Format::F64);
+        Some(reals(stored)?.into_iter().map(|value| format.round(value)).collect())
+    });
+    Ok(stored.collect())
+}
+
+fn reals<R: Real>(stored: Option<Stored<R>>) -> Option<Vec<f64>> {
+    match stored {
+        Some(Stored::Reals(values)) => Some(values.into_iter().map(Real::value).collect()),
+        _ => None,
+    }
+}
+
+pub(crate) fn bytes<R: Real>(buffer: &Buffer, stored: Option<Stored<R>>) -> Option<Vec<u8>> {
+    match stored? {
+        Stored::Bits(bits) => Some(bits),
+        Stored::Reals(values) => {
+            let mut bytes = Vec::with_capacity(values.len() * buffer.element.size_bytes() as usize);
+            values.iter().for_each(|value| encode(buffer.element, Number::Float(value.value()), &mut bytes));
+            Some(bytes)
+        }
+    }
+}
+
+/// Evaluates a reference over one kind of number; every output has been stored.
+pub(crate) fn evaluate<'a, R: Real>(
+    reference: impl FnOnce(&mut Evaluation<'a, R>) -> Result<(), OracleError>,
     interface: &'a Interface,
     contents: &'a [Vec<u8>],
     exact: impl Fn(f64) -> R + 'a,
 ) -> Result<Vec<Option<Stored<R>>>, OracleError> {
     let outputs = interface.buffers.iter().map(|_| None).collect();
     let mut run = Evaluation { interface, contents, exact: Lift(Box::new(exact)), outputs };
-    reference.evaluate(&mut run)?;
+    reference(&mut run)?;
     for (buffer, stored) in interface.buffers.iter().zip(&run.outputs) {
         if buffer.role != Role::Input && stored.is_none() {
             return Err(run.misuse(&buffer.name, "was stored nothing"));

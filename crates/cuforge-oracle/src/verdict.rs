@@ -4,7 +4,9 @@ use std::fmt;
 
 use cuforge_core::Element;
 
+use crate::blame::Legs;
 use crate::compare::{Comparison, Judged};
+use crate::execute::Trespass;
 
 /// What a verification found.
 ///
@@ -86,6 +88,10 @@ pub struct OutputReport {
     pub element: Element,
     /// How it compared.
     pub comparison: Comparison,
+    /// The largest error over that of the reference with every operation rounded to the kernel's format, in source
+    /// order: about 1 for a kernel as careful as a plain one, less for one with a reduction tree. A second opinion that
+    /// no verdict follows from; none for exact outputs and where it was not asked for.
+    pub baseline_ratio: Option<f64>,
 }
 
 /// One mutant that was tried.
@@ -202,6 +208,10 @@ pub struct Provenance {
     pub source: String,
     /// Digest of what was loaded.
     pub image: String,
+    /// Digest of the PTX text, where there is one.
+    pub ptx: Option<String>,
+    /// Digest of the machine code, where it was made before it was loaded.
+    pub cubin: Option<String>,
     /// Name and version of the compiler.
     pub compiler: String,
     /// Name and version of the driver.
@@ -239,6 +249,14 @@ pub struct Report {
     pub outputs: Vec<OutputReport>,
     /// Names of inputs that the kernel changed.
     pub changed_inputs: Vec<String>,
+    /// What it wrote outside of its buffers.
+    pub trespasses: Vec<Trespass>,
+    /// Runs whose results were compared.
+    pub runs: u32,
+    /// Blocks of a launch.
+    pub blocks: u128,
+    /// Reference, device and simulated device on one PTX; none where the device is the simulated one.
+    pub legs: Option<Legs>,
     /// The mutants, if the case got that far.
     pub discrimination: Option<Discrimination>,
     /// Times.
@@ -252,6 +270,33 @@ pub struct Report {
 }
 
 impl Report {
+    /// A report of a case that nothing has been found of yet.
+    #[must_use]
+    pub fn blank(case: impl Into<String>, adapter: impl Into<String>, seed: u64, verdict: Verdict) -> Self {
+        let case = case.into();
+        Self {
+            kernel: case.clone(),
+            case,
+            shape: String::new(),
+            schedule: String::new(),
+            adapter: adapter.into(),
+            seed,
+            verdict,
+            origin: None,
+            outputs: Vec::new(),
+            changed_inputs: Vec::new(),
+            trespasses: Vec::new(),
+            runs: 0,
+            blocks: 0,
+            legs: None,
+            discrimination: None,
+            timing: Timing::default(),
+            instructions: None,
+            provenance: None,
+            notes: Vec::new(),
+        }
+    }
+
     /// The worst element of all outputs and the output it is in.
     #[must_use]
     pub fn worst(&self) -> Option<(&OutputReport, &Judged)> {
@@ -293,22 +338,24 @@ pub(crate) mod samples {
         };
         let mismatches = u64::from(outcome != Outcome::Agrees);
         let comparison = Comparison { elements: 4, mismatches, worst: Some(judged), ..Comparison::default() };
+        let baseline_ratio = Some(0.5);
         Report {
-            case: "twice".into(),
             kernel: "twice".into(),
             shape: "4".into(),
             schedule: "32x1x1 items 1".into(),
-            adapter: "simulated sm_90".into(),
-            seed: 1,
-            verdict,
             origin: Some(Origin::Own),
-            outputs: vec![OutputReport { buffer: "y".into(), element: Element::F32, comparison }],
-            changed_inputs: Vec::new(),
-            discrimination: None,
+            outputs: vec![OutputReport {
+                buffer: "y".into(),
+                element: Element::F32,
+                comparison,
+                baseline_ratio,
+            }],
+            runs: 4,
+            blocks: 3,
             timing: Timing { samples_ns: vec![1000, 2000, 3000], device_clock: false },
             instructions: Some(100),
             provenance: Some(Provenance::default()),
-            notes: Vec::new(),
+            ..Report::blank("twice", "simulated sm_90", 1, verdict)
         }
     }
 
@@ -327,15 +374,7 @@ pub(crate) mod samples {
     }
 
     pub(crate) fn not_run() -> Report {
-        let verdict = Verdict::NotRun("no compiler".into());
-        Report {
-            outputs: Vec::new(),
-            timing: Timing::default(),
-            instructions: None,
-            provenance: None,
-            origin: None,
-            ..report(verdict, Outcome::Agrees, 2.0)
-        }
+        Report::blank("twice", "simulated sm_90", 1, Verdict::NotRun("no compiler".into()))
     }
 }
 

@@ -2,11 +2,18 @@
 
 use cuforge_core::{Constant, ContextErrorKind, OracleContext, Schedule};
 
+use crate::blame::Legs;
+use crate::build::Build;
 use crate::case::Case;
-use crate::check::{CheckOptions, Checked, checked};
+use crate::check::{CheckOptions, Checked, check_sizes, checked};
+use crate::compare::Expected;
 use crate::discriminate::{MutantOptions, Unfit, discriminate};
 use crate::error::OracleError;
-use crate::verdict::{Origin, Report, Timing, Verdict};
+use crate::execute::blocks;
+use crate::format::Format;
+use crate::legs::legs;
+use crate::number::floats;
+use crate::verdict::{Origin, Report, Verdict};
 
 /// How a verification runs.
 ///
@@ -33,10 +40,12 @@ impl VerifyOptions {
 
 /// Verifies a case on a backend with the default options.
 ///
-/// Fresh seeded inputs, poisoned outputs, one run and a few timed ones, everything read back and compared with the
-/// reference element by element against its bound. If all agrees, the case is shown a zeroed output, a dropped tail and
-/// mutants of its kernel's PTX (on a simulated device of their own, over the reduced case); if it misses them the
-/// verdict is [`Verdict::Vacuous`]. The same case, seed and backend give the same report but for times.
+/// Fresh seeded inputs in buffers between red zones, outputs poisoned with two patterns in turn, one run and a few timed
+/// ones, everything read back after each and compared with the reference element by element against its bound. If all
+/// agrees, the case is shown a zeroed output, a dropped tail and mutants of its kernel's PTX (on a simulated device of
+/// their own, over the reduced case); if it misses them the verdict is [`Verdict::Vacuous`]. On any other device than
+/// the simulated one, the same PTX runs there too, and the report says which of the [`Legs`] is at fault. The same case,
+/// seed and backend give the same report but for times.
 ///
 /// Ends all allocations of the backend but resident ones.
 ///
@@ -56,36 +65,115 @@ pub fn verify_with(
     context: &mut dyn OracleContext,
     options: &VerifyOptions,
 ) -> Result<Report, OracleError> {
-    let mut report = blank(case, context, options.check.seed);
-    let checked = match checked(case, context, &options.check) {
-        Ok(checked) => checked,
+    let seed = options.check.seed;
+    let mut report = blank(case, context, seed);
+    check_sizes(case, context.constraints())?;
+    let mut build = match Build::new(case, context) {
+        Ok(build) => build,
         Err(error) => {
-            report.verdict = verdict_of(error)?;
+            report.verdict = verdict_of(error.into())?;
             return Ok(report);
         }
     };
-    report.fill_in(&checked);
-    if !checked.check.agrees() {
-        report.verdict = Verdict::Failed;
-    } else {
-        match discriminate(case, &checked, options.check.seed, &options.mutants) {
-            Ok(found) => {
-                report.verdict = if found.vacuous.is_some() { Verdict::Vacuous } else { Verdict::Passed };
-                report.notes.extend(found.vacuous.iter().map(|why| format!("vacuous: {why}")));
-                report.discrimination = Some(found);
-            }
-            Err(Unfit::ReducedFails(why)) => {
-                report.notes.push(why);
+    match checked(case, context, &mut build, &options.check) {
+        Ok(checked) => {
+            report.fill_in(&checked);
+            if checked.check.agrees() {
+                add_baseline(&mut report, case, &checked)?;
+                show_mutants(&mut report, case, &checked, &build, options)?;
+            } else {
                 report.verdict = Verdict::Failed;
             }
-            Err(Unfit::TooLong(why)) => {
-                report.notes.push(why);
-                report.verdict = Verdict::Vacuous;
-            }
-            Err(Unfit::Error(error)) => return Err(error),
+        }
+        Err(error) => {
+            report.provenance = Some(build.provenance());
+            report.verdict = verdict_of(error)?;
+        }
+    }
+    let failed = matches!(report.verdict, Verdict::Failed | Verdict::Fault(_));
+    if failed || report.verdict == Verdict::Passed {
+        report.legs = legs(case, context, &mut build, seed, failed)?;
+    }
+    if let Some(blame) = report.legs.as_ref().and_then(Legs::blame) {
+        report.notes.push(format!("the fault lies in {}", blame.describe()));
+        // A kernel that the device forgives is no right one, and neither is a simulated device that differs.
+        if report.verdict == Verdict::Passed {
+            report.verdict = Verdict::Failed;
         }
     }
     Ok(report)
+}
+
+/// Mutants decide whether outputs that agree are a pass.
+fn show_mutants(
+    report: &mut Report,
+    case: &Case,
+    checked: &Checked,
+    build: &Build,
+    options: &VerifyOptions,
+) -> Result<(), OracleError> {
+    match discriminate(case, checked, build, options.check.seed, &options.mutants) {
+        Ok(mut found) => {
+            if let Some(few) = too_few_blocks(case, checked.check.blocks) {
+                found.vacuous.get_or_insert(few);
+            }
+            report.verdict = if found.vacuous.is_some() { Verdict::Vacuous } else { Verdict::Passed };
+            report.notes.extend(found.vacuous.iter().map(|why| format!("vacuous: {why}")));
+            report.discrimination = Some(found);
+        }
+        Err(Unfit::ReducedFails(why)) => {
+            report.notes.push(why);
+            report.verdict = Verdict::Failed;
+        }
+        Err(Unfit::TooLong(why)) => {
+            report.notes.push(why);
+            report.verdict = Verdict::Vacuous;
+        }
+        Err(Unfit::Error(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Why a case says nothing of blocks that disturb each other, if it does not: a device that shares what belongs to a
+/// block, or a kernel that relies on being alone, passes with one block.
+fn too_few_blocks(case: &Case, launched: u128) -> Option<String> {
+    let of = |case: &Case| blocks(case.extent(), case.schedule());
+    let most = case.reduced().map(of).fold(launched, u128::max);
+    let few = most < LEAST_BLOCKS && !case.is_edge();
+    few.then(|| format!("it launches {most} blocks, {LEAST_BLOCKS} are required of a case that is no edge"))
+}
+
+const LEAST_BLOCKS: u128 = 3;
+
+/// The second opinion: the largest error of each output over that of the plainest kernel of the same precision.
+fn add_baseline(report: &mut Report, case: &Case, checked: &Checked) -> Result<(), OracleError> {
+    let baseline = case.baseline(&checked.contents)?;
+    let buffers = case.buffers().iter().zip(&checked.got).zip(&checked.expected).zip(baseline);
+    let ratios = buffers.filter_map(|(((buffer, got), expected), baseline)| {
+        let expected = expected.as_ref()?;
+        Some(match (expected, baseline) {
+            (Expected::Bounded { values, .. }, Some(baseline)) => {
+                let format = Format::of(buffer.element)?;
+                let furthest = |others: &mut dyn Iterator<Item = f64>| {
+                    let apart = others.zip(values).map(|(other, value)| (other - value).abs());
+                    apart.filter(|apart| apart.is_finite()).fold(0.0, f64::max)
+                };
+                let largest = values
+                    .iter()
+                    .copied()
+                    .filter(|value| value.is_finite())
+                    .fold(0.0, |a: f64, b| a.max(b.abs()));
+                // Storing the result rounds, whoever computed it.
+                let plain = furthest(&mut baseline.into_iter()) + 0.5 * format.ulp(largest);
+                Some(furthest(&mut floats(buffer.element, got)) / plain)
+            }
+            _ => None,
+        })
+    });
+    for (output, ratio) in report.outputs.iter_mut().zip(ratios) {
+        output.baseline_ratio = ratio;
+    }
+    Ok(())
 }
 
 /// The verdict that an error of the backend stands for, if it stands for one.
@@ -100,22 +188,12 @@ fn verdict_of(error: OracleError) -> Result<Verdict, OracleError> {
 }
 
 fn blank(case: &Case, context: &dyn OracleContext, seed: u64) -> Report {
+    let verdict = Verdict::NotRun("not run yet".to_owned());
     Report {
-        case: case.name().to_owned(),
         kernel: case.kernel().id().to_owned(),
         shape: case.shape().to_owned(),
         schedule: schedule_text(case.schedule()),
-        adapter: context.adapter().name.clone(),
-        seed,
-        verdict: Verdict::NotRun("not run yet".to_owned()),
-        origin: None,
-        outputs: Vec::new(),
-        changed_inputs: Vec::new(),
-        discrimination: None,
-        timing: Timing::default(),
-        instructions: None,
-        provenance: None,
-        notes: Vec::new(),
+        ..Report::blank(case.name(), context.adapter().name.clone(), seed, verdict)
     }
 }
 
@@ -125,6 +203,8 @@ impl Report {
         self.origin = Some(check.origin);
         self.outputs.clone_from(&check.outputs);
         self.changed_inputs.clone_from(&check.changed_inputs);
+        self.trespasses.clone_from(&check.trespasses);
+        (self.runs, self.blocks) = (check.runs, check.blocks);
         self.timing = check.timing.clone();
         self.instructions = check.instructions;
         self.provenance = Some(check.provenance.clone());
@@ -134,6 +214,7 @@ impl Report {
         for input in &check.changed_inputs {
             self.notes.push(format!("the kernel changed its input `{input}`"));
         }
+        self.notes.extend(check.trespasses.iter().map(|trespass| format!("the kernel {trespass}")));
     }
 }
 

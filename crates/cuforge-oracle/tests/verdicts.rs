@@ -335,10 +335,10 @@ fn cuda_c_without_a_compiler_is_not_run_unless_its_ptx_is_shipped() {
     let builder = || {
         Case::builder(cuda_c(), exact())
             .schedule(Schedule::new([64, 1, 1]))
-            .input("x", Element::F32, 100, uniform())
-            .output("y", Element::F32, 100)
-            .scalar("n", 100u32)
-            .extent(Extent::Elements(100))
+            .input("x", Element::F32, 200, uniform())
+            .output("y", Element::F32, 200)
+            .scalar("n", 200u32)
+            .extent(Extent::Elements(200))
     };
     let report = judge(&builder().build().unwrap());
     assert!(matches!(&report.verdict, Verdict::NotRun(reason) if reason.contains("no compiler")));
@@ -648,11 +648,11 @@ fn a_case_beyond_the_memory_of_the_device_is_an_error_before_anything_is_allocat
     // Sixteen gigabytes a buffer: the host may not have them either.
     let case = builder(right(), exact(), u32::MAX, uniform()).build().unwrap();
     let error = verify(&case, &mut context()).unwrap_err().to_string();
-    assert_eq!(error, "case `f` needs 17179869180 bytes up to buffer `x`, the device has 4194304");
+    assert_eq!(error, "case `f` needs 17179869692 bytes up to buffer `x`, the device has 4194304");
     // Each of the two fits, both together do not.
     let case = builder(right(), exact(), 786_432, uniform()).build().unwrap();
     let error = verify(&case, &mut context()).unwrap_err().to_string();
-    assert_eq!(error, "case `f` needs 6291456 bytes up to buffer `y`, the device has 4194304");
+    assert_eq!(error, "case `f` needs 6292480 bytes up to buffer `y`, the device has 4194304");
 }
 
 #[test]
