@@ -9,6 +9,11 @@ impl Writer {
         Self(Vec::with_capacity(capacity_bytes))
     }
 
+    pub(crate) fn byte(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
     pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self

@@ -1,18 +1,19 @@
 //! The compiler that the other crates use: requests in, module images out, each made once.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cuforge_core::{CompileFailure, CompileRequest, KernelCompiler, Language, ModuleImage};
 
 use crate::artifact::Artifact;
 use crate::cache::CacheOptions;
+use crate::deferred::{self, Best};
 use crate::engine::{Engine, Limits, Output};
 use crate::error::CompileError;
 use crate::headers::{HeaderCheck, Headers};
 use crate::image::{self, Choice};
 use crate::job::{self, HeaderSource, Plan};
-use crate::linker::Linker;
+use crate::linker::{Linker, OnDemand};
 use crate::locate::SearchPaths;
 use crate::nvrtc::Nvrtc;
 use crate::options;
@@ -50,7 +51,7 @@ pub struct Compiler {
     /// Header folders that belong to the engine.
     include_dirs: Vec<PathBuf>,
     limits: Limits,
-    linker: Option<Linker>,
+    linker: OnDemand,
     bundle: Option<Bundle>,
     /// Whether header files are those that a bundle stands for.
     vouched: bool,
@@ -60,6 +61,16 @@ pub struct Compiler {
     rejects: Rejects,
     counters: Arc<Counters>,
     flights: Flights<Arc<CompileRequest>, Result<Arc<ModuleImage>, CompileError>>,
+    /// What compiles in place of an engine that was known and then could not be loaded.
+    instead: Option<Instead>,
+}
+
+/// The compiler of a new search.
+#[derive(Debug)]
+struct Instead {
+    paths: SearchPaths,
+    cache: CacheOptions,
+    made: OnceLock<Result<Box<Compiler>, CompileError>>,
 }
 
 /// A request whose place in memory is known: asking again costs one lock and one comparison.
@@ -84,7 +95,32 @@ impl Compiler {
     ///
     /// As [`Nvrtc::find`].
     pub fn find(paths: &SearchPaths) -> Result<Self, CompileError> {
-        Ok(Self::with_nvrtc(Nvrtc::find(paths)?))
+        Self::find_with(paths, CacheOptions::default())
+    }
+
+    /// As [`find`](Self::find), with this cache.
+    ///
+    /// A folder remembers which NVRTC is which, by the builds of its files. So a process whose requests are all answered
+    /// from disk loads none (that would take tens of milliseconds and 100 MB); one that has to compile loads it then.
+    /// An NVRTC whose only headers are in itself is loaded at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Nvrtc::find`].
+    pub fn find_with(paths: &SearchPaths, cache: CacheOptions) -> Result<Self, CompileError> {
+        let Some(folder) = &cache.folder else {
+            return Ok(Self::with_nvrtc_in(Nvrtc::find(paths)?, cache));
+        };
+        match deferred::best(paths, &Disk::compiler_notes(folder))? {
+            Best::Loaded(nvrtc) => Ok(Self::with_nvrtc_in(nvrtc, cache)),
+            Best::Deferred(known) => {
+                let (dirs, linker) =
+                    (known.candidate().includes.clone(), known.candidate().nvjitlink.clone());
+                let instead = Instead { paths: paths.clone(), cache: cache.clone(), made: OnceLock::new() };
+                let compiler = Self::with_engine(known, dirs).with_cache(cache);
+                Ok(Self { linker: OnDemand::at(linker), instead: Some(instead), ..compiler })
+            }
+        }
     }
 
     /// With this NVRTC, the headers and the nvJitLink that belong to it, and the default cache.
@@ -92,18 +128,14 @@ impl Compiler {
     /// Where no header folder belongs to it and it carries CUDA's headers in itself (13.3 and later), they are unpacked
     /// once into the cache folder (21 MB, 150 ms).
     pub fn with_nvrtc(nvrtc: Nvrtc) -> Self {
-        let cache = CacheOptions::default();
+        Self::with_nvrtc_in(nvrtc, CacheOptions::default())
+    }
+
+    fn with_nvrtc_in(nvrtc: Nvrtc, cache: CacheOptions) -> Self {
         let nvrtc = with_headers(nvrtc, cache.folder.as_deref());
-        let include_dirs = nvrtc.include_dirs().to_vec();
-        let linker = nvrtc.candidate().nvjitlink.clone().and_then(|path| match Linker::load(&path) {
-            Ok(linker) => Some(linker),
-            Err(error) => {
-                tracing::warn!(%error, "nvJitLink was found but cannot be used");
-                None
-            }
-        });
-        let compiler = Self::with_engine(Arc::new(nvrtc), include_dirs).with_cache(cache);
-        Self { linker, ..compiler }
+        let (dirs, linker) = (nvrtc.include_dirs().to_vec(), nvrtc.candidate().nvjitlink.clone());
+        let compiler = Self::with_engine(Arc::new(nvrtc), dirs).with_cache(cache);
+        Self { linker: OnDemand::at(linker), ..compiler }
     }
 
     /// With any engine and a cache in memory; `include_dirs` are searched for headers after those of a request.
@@ -117,7 +149,7 @@ impl Compiler {
             engine,
             include_dirs,
             limits: Limits::default(),
-            linker: None,
+            linker: OnDemand::default(),
             bundle: None,
             vouched: false,
             headers: Headers::new(HeaderCheck::Once, None),
@@ -126,6 +158,7 @@ impl Compiler {
             rejects: Rejects::new(None, Arc::clone(&counters)),
             counters,
             flights: Flights::new(),
+            instead: None,
         }
         .with_cache(CacheOptions::memory_only())
     }
@@ -144,6 +177,9 @@ impl Compiler {
     /// With another cache; what was kept in memory is forgotten.
     #[must_use]
     pub fn with_cache(mut self, options: CacheOptions) -> Self {
+        if let Some(instead) = &mut self.instead {
+            instead.cache = options.clone();
+        }
         let counters = &self.counters;
         self.disk = options
             .folder
@@ -165,7 +201,7 @@ impl Compiler {
     /// With this nvJitLink, or none.
     #[must_use]
     pub fn with_linker(mut self, linker: Option<Linker>) -> Self {
-        self.linker = linker;
+        self.linker = linker.into();
         self
     }
 
@@ -182,9 +218,9 @@ impl Compiler {
         &*self.engine
     }
 
-    /// The linker, if there is one.
-    pub const fn linker(&self) -> Option<&Linker> {
-        self.linker.as_ref()
+    /// The linker, if there is one; loaded when it is first asked for.
+    pub fn linker(&self) -> Option<&Linker> {
+        self.linker.get()
     }
 
     /// Header folders that belong to the engine.
@@ -306,7 +342,12 @@ impl Compiler {
         let span = tracing::debug_span!("compile", name = request.name, target = %request.target, compiler = self.name);
         let _inside = span.enter();
         let (image, headers, keep) = match request.language {
-            Language::CudaC => self.cuda_c(request)?,
+            Language::CudaC => match self.cuda_c(request) {
+                Err(error @ CompileError::NvrtcUnusable { .. }) => {
+                    return self.instead(error)?.image(request);
+                }
+                other => other?,
+            },
             Language::Ptx => (self.ptx(request)?, None, true),
             _ => return Err(CompileError::Request("only CUDA C and PTX can be compiled")),
         };
@@ -316,6 +357,18 @@ impl Compiler {
             self.memory.put(hash, request, &image, headers);
         }
         Ok(image)
+    }
+
+    /// The compiler of a new search, where the engine was known and could not be loaded; else the error.
+    fn instead(&self, error: CompileError) -> Result<&Self, CompileError> {
+        let Some(instead) = &self.instead else { return Err(error) };
+        let made = instead.made.get_or_init(|| {
+            tracing::warn!(%error, "the compiler that was known is not there any more: searching anew");
+            let nvrtc = Nvrtc::find(&instead.paths)?;
+            let compiler = Self::with_nvrtc_in(nvrtc, instead.cache.clone());
+            Ok(Box::new(compiler.with_limits(self.limits.clone())))
+        });
+        made.as_deref().map_err(CompileError::clone)
     }
 
     fn cuda_c(
@@ -402,12 +455,20 @@ impl Compiler {
         compiler: &str,
     ) -> Result<ModuleImage, CompileError> {
         let link = |ptx: &str, architecture: &str| self.linked(&request.name, ptx, architecture);
-        let link: image::Link<'_> = if self.linker.is_some() { Some(&link) } else { None };
-        image::choose(Choice { request, artifact, built, compiler, rejects: &self.rejects, link })
+        image::choose(Choice { request, artifact, built, compiler, rejects: &self.rejects, link: &link })
     }
 
-    fn linked(&self, name: &str, ptx: &str, architecture: &str) -> Result<Artifact, CompileError> {
-        let Some(linker) = &self.linker else { return Err(CompileError::Request("there is no linker")) };
+    fn linked(&self, name: &str, ptx: &str, architecture: &str) -> Option<Result<Artifact, CompileError>> {
+        self.linker.get().map(|linker| self.linked_by(linker, name, ptx, architecture))
+    }
+
+    fn linked_by(
+        &self,
+        linker: &Linker,
+        name: &str,
+        ptx: &str,
+        architecture: &str,
+    ) -> Result<Artifact, CompileError> {
         let record = Record::of_link(linker.identity(), architecture, ptx);
         if let Some(found) = self.stored(&record) {
             return Ok(found);

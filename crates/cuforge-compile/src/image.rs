@@ -11,8 +11,8 @@ use crate::ptx_floor;
 use crate::ptx_header::{PtxHeader, PtxVersion};
 use crate::store::rejects::Rejects;
 
-/// Links PTX for an architecture in user space; `None` where there is no linker.
-pub(crate) type Link<'a> = Option<&'a dyn Fn(&str, &str) -> Result<Artifact, CompileError>>;
+/// Links PTX for an architecture in user space; answers `None` where there is no linker, which shows when it is asked.
+pub(crate) type Link<'a> = &'a dyn Fn(&str, &str) -> Option<Result<Artifact, CompileError>>;
 
 /// What an image is chosen from.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ pub(crate) fn choose(choice: Choice<'_>) -> Result<ModuleImage, CompileError> {
 impl Choice<'_> {
     fn linked(&self, ptx: &Arc<str>, tried: &mut Vec<String>) -> Option<ModuleImage> {
         let target = self.request.target.to_string();
-        match self.link.map(|link| link(ptx, &target)) {
+        match (self.link)(ptx, &target) {
             None => tried.push("there is no nvJitLink to link it with".to_owned()),
             Some(Err(error)) => tried.push(format!("linking it failed: {error}")),
             Some(Ok(linked)) => {
@@ -159,6 +159,8 @@ mod tests {
         Artifact::of(cubin.then(|| Arc::from(&b"cubin"[..])), Some(ptx.into()))
     }
 
+    const NO_LINKER: Link<'static> = &|_, _| None;
+
     fn pick(
         request: &CompileRequest,
         artifact: &Artifact,
@@ -174,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_cubin_has_no_version_gate_and_comes_first() {
-        let image = pick(&request(Some((12, 4))), &artifact(true, PTX_9_5), &no_rejects(), None).unwrap();
+        let image =
+            pick(&request(Some((12, 4))), &artifact(true, PTX_9_5), &no_rejects(), NO_LINKER).unwrap();
         assert!(image.cubin.is_some() && image.ptx.is_some());
         assert!(image.decision.starts_with("cubin with PTX kept"), "{}", image.decision);
     }
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn ptx_that_fits_the_driver_is_left_as_it_is() {
         for driver in [None, Some((13, 5))] {
-            let image = pick(&request(driver), &artifact(false, PTX_9_5), &no_rejects(), None).unwrap();
+            let image = pick(&request(driver), &artifact(false, PTX_9_5), &no_rejects(), NO_LINKER).unwrap();
             assert_eq!(image.ptx.as_deref(), Some(PTX_9_5));
         }
     }
@@ -192,25 +195,29 @@ mod tests {
         let old = request(Some((12, 4)));
         let link = |_: &str, arch: &str| {
             assert_eq!(arch, "sm_90");
-            Ok(Artifact { log: "link log".into(), ..Artifact::of(Some(Arc::from(&b"linked"[..])), None) })
+            Some(Ok(Artifact {
+                log: "link log".into(),
+                ..Artifact::of(Some(Arc::from(&b"linked"[..])), None)
+            }))
         };
-        let image = pick(&old, &artifact(false, PTX_9_5), &no_rejects(), Some(&link)).unwrap();
+        let image = pick(&old, &artifact(false, PTX_9_5), &no_rejects(), &link).unwrap();
         assert_eq!((image.cubin.as_deref(), image.log.as_str()), (Some(&b"linked"[..]), "link log"));
-        let image = pick(&old, &artifact(false, PTX_9_5), &no_rejects(), None).unwrap();
+        let image = pick(&old, &artifact(false, PTX_9_5), &no_rejects(), NO_LINKER).unwrap();
         assert!(image.ptx.as_deref().unwrap().starts_with(".version 8.4\n"), "{:?}", image.ptx);
         assert!(image.decision.contains("lowered from 9.5 to 8.4"), "{}", image.decision);
         let new = PTX_9_5.replace("ret;", "atom.global.add.v2.f32 {%f1, %f2}, [%rd1], {%f3, %f4};");
-        let error = pick(&request(Some((12, 0))), &artifact(false, &new), &no_rejects(), None).unwrap_err();
+        let error =
+            pick(&request(Some((12, 0))), &artifact(false, &new), &no_rejects(), NO_LINKER).unwrap_err();
         assert!(error.to_string().contains("needs PTX 8.1"), "{error}");
         let unknown = PTX_9_5.replace("ret;", "brand.new.b32 %r1;");
-        let error = pick(&old, &artifact(false, &unknown), &no_rejects(), None).unwrap_err();
+        let error = pick(&old, &artifact(false, &unknown), &no_rejects(), NO_LINKER).unwrap_err();
         assert!(error.to_string().contains("brand"), "{error}");
     }
 
     #[test]
     fn a_low_version_is_never_raised() {
         let text = ".version 6.3\n.target sm_75\n.entry k() { ret; }";
-        let image = pick(&request(Some((13, 0))), &artifact(false, text), &no_rejects(), None).unwrap();
+        let image = pick(&request(Some((13, 0))), &artifact(false, text), &no_rejects(), NO_LINKER).unwrap();
         assert_eq!(image.ptx.as_deref(), Some(text));
     }
 
@@ -218,15 +225,15 @@ mod tests {
     fn what_a_driver_refused_is_not_offered_to_its_kind_again_and_the_reason_is_told() {
         let (rejects, made) = (no_rejects(), artifact(true, PTX_9_5));
         let target = request(Some((13, 5)));
-        let first = pick(&target, &made, &rejects, None).unwrap();
+        let first = pick(&target, &made, &rejects, NO_LINKER).unwrap();
         rejects.add(first.digest, &first.target, "invalid image");
-        let second = pick(&target, &made, &rejects, None).unwrap();
+        let second = pick(&target, &made, &rejects, NO_LINKER).unwrap();
         assert!(second.cubin.is_none() && second.ptx.is_some());
         assert!(second.decision.contains("a driver refused it"), "{}", second.decision);
-        let elsewhere = pick(&request(Some((13, 6))), &made, &rejects, None).unwrap();
+        let elsewhere = pick(&request(Some((13, 6))), &made, &rejects, NO_LINKER).unwrap();
         assert_eq!(elsewhere.digest, first.digest);
         rejects.add(second.digest, &second.target, "invalid ptx");
-        let error = pick(&target, &made, &rejects, None).unwrap_err();
+        let error = pick(&target, &made, &rejects, NO_LINKER).unwrap_err();
         assert!(matches!(error, CompileError::Unloadable { .. }), "{error}");
     }
 }

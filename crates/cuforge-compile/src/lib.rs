@@ -51,6 +51,7 @@ mod build_id;
 mod bytes;
 mod cache;
 mod compiler;
+mod deferred;
 mod engine;
 mod error;
 mod failure;

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use cuforge_core::DriverVersion;
 
@@ -28,6 +29,37 @@ pub struct Linker {
     table: Table,
     identity: Identity,
     library: PathBuf,
+}
+
+/// A linker that is loaded when it is first needed, or none.
+#[derive(Debug, Default)]
+pub(crate) struct OnDemand {
+    library: Option<PathBuf>,
+    loaded: OnceLock<Option<Linker>>,
+}
+
+impl OnDemand {
+    pub(crate) fn at(library: Option<PathBuf>) -> Self {
+        Self { library, loaded: OnceLock::new() }
+    }
+
+    /// The linker; one that cannot be loaded is none, with a warning.
+    pub(crate) fn get(&self) -> Option<&Linker> {
+        let load = |library: &PathBuf| match Linker::load(library) {
+            Ok(linker) => Some(linker),
+            Err(error) => {
+                tracing::warn!(%error, "nvJitLink was found but cannot be used");
+                None
+            }
+        };
+        self.loaded.get_or_init(|| self.library.as_ref().and_then(load)).as_ref()
+    }
+}
+
+impl From<Option<Linker>> for OnDemand {
+    fn from(linker: Option<Linker>) -> Self {
+        Self { library: None, loaded: OnceLock::from(linker) }
+    }
 }
 
 impl Linker {

@@ -13,6 +13,8 @@ use crate::error::CompileError;
 use crate::ffi::nvrtc::{self as ffi, Outcome, Stop, Table};
 use crate::locate::{Candidate, Found, SearchPaths};
 
+/// The kind in its [`Identity`].
+pub(crate) const KIND: &str = "nvrtc";
 /// `NVRTC_ERROR_INVALID_OPTION`.
 const INVALID_OPTION: i32 = 5;
 /// `NVRTC_ERROR_COMPILATION`.
@@ -94,7 +96,7 @@ impl Nvrtc {
         refuse_conflict(&all, candidate, Some(version))?;
         let mut archs = table.supported_archs().map_err(|code| answered("nvrtcGetSupportedArchs", code))?;
         archs.sort_unstable();
-        let identity = Identity { kind: "nvrtc".to_owned(), version, build };
+        let identity = Identity { kind: KIND.to_owned(), version, build };
         tracing::debug!(compiler = %identity, library = %candidate.library.display(), "nvrtc loaded");
         let loaded = Arc::new(Loaded { table, identity, archs, candidate: candidate.clone() });
         all.push(Arc::clone(&loaded));
@@ -254,7 +256,7 @@ fn output(outcome: Outcome) -> Output {
 }
 
 /// Build of the compiler and of its builtins library, which holds half of what it emits.
-fn build_of(candidate: &Candidate) -> std::io::Result<String> {
+pub(crate) fn build_of(candidate: &Candidate) -> std::io::Result<String> {
     let mut build = build_id::of_file(&candidate.library)?;
     if let Some(builtins) = &candidate.builtins {
         build.push_str(" builtins ");

@@ -19,6 +19,8 @@ pub(crate) struct Module {
     gate: Arc<Gate>,
     raw: RawModule,
     image: Arc<ModuleImage>,
+    /// Why the image's machine code was not taken, where its PTX was loaded instead.
+    rejection: Option<Box<Rejection>>,
 }
 
 // SAFETY: module handles may be used from any thread.
@@ -31,14 +33,20 @@ impl Module {
     /// running kernels (the driver does).
     pub(crate) fn load(gate: &Arc<Gate>, image: &Arc<ModuleImage>, entry: &str) -> Result<Self, LaunchError> {
         let _context = gate.enter()?;
-        let from_code = image.cubin.as_deref().map(|bytes| load_bytes(gate, bytes, "cubin", None));
-        let raw = match (from_code, image.ptx.as_deref()) {
-            (Some(Ok(raw)), _) => raw,
-            (Some(Err(LaunchError::ImageRejected(_))) | None, Some(text)) => load_text(gate, text)?,
-            (Some(Err(error)), _) => return Err(error),
-            (None, None) => return Err(LaunchError::EmptyImage { entry: entry.to_owned() }),
+        let missing = LaunchError::EmptyImage { entry: entry.to_owned() };
+        let (raw, rejection) = match (image.cubin.as_deref(), image.ptx.as_deref()) {
+            (Some(bytes), text) => match (load_bytes(gate, bytes, "cubin", None), text) {
+                (Err(LaunchError::ImageRejected(why)), Some(text)) => (load_text(gate, text)?, Some(why)),
+                (loaded, _) => (loaded?, None),
+            },
+            (None, Some(text)) => (load_text(gate, text)?, None),
+            (None, None) => return Err(missing),
         };
-        Ok(Self { gate: gate.clone(), raw, image: image.clone() })
+        Ok(Self { gate: gate.clone(), raw, image: image.clone(), rejection })
+    }
+
+    pub(crate) fn rejection(&self) -> Option<&Rejection> {
+        self.rejection.as_deref()
     }
 
     pub(crate) fn image(&self) -> &Arc<ModuleImage> {

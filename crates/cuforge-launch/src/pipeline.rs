@@ -1,6 +1,6 @@
 //! Pipelines: a kernel out of a module, checked against its specification, ready to be bound and launched.
 
-use crate::error::LaunchError;
+use crate::error::{LaunchError, Rejection};
 use crate::ffi::RawFunction;
 use crate::function::{self, FunctionAttributes};
 use crate::gate::Gate;
@@ -98,6 +98,12 @@ impl Pipeline {
     /// The image that was loaded.
     pub fn image(&self) -> &Arc<ModuleImage> {
         self.built.module.image()
+    }
+
+    /// Why the driver did not take the image's machine code, where it took the PTX beside it: something to tell the
+    /// compiler (`KernelCompiler::reject`).
+    pub fn rejection(&self) -> Option<&Rejection> {
+        self.built.module.rejection()
     }
 
     /// Registers, static shared, local and constant memory of the compiled kernel.

@@ -35,18 +35,19 @@ impl Code {
         };
         Ok(self.compiler.insert(found))
     }
+
     /// NVRTC with the cache, and the bundle before it; where there is no NVRTC, the bundle alone.
     fn find(&self) -> Result<Compiler, CompileError> {
         let bundle = self.bundle.as_ref().map(Bundle::open).transpose()?;
-        let compiler = match (Compiler::find(&self.search_paths), bundle) {
-            (Ok(compiler), None) => compiler,
-            (Ok(compiler), Some(bundle)) => compiler.with_bundle(bundle),
-            (Err(_), Some(bundle)) => Compiler::from_bundle(bundle)?,
-            (Err(error), None) => return Err(error),
+        let cache = match &self.cache_folder {
+            Some(folder) => CacheOptions::in_folder(folder),
+            None => CacheOptions::default(),
         };
-        Ok(match &self.cache_folder {
-            Some(folder) => compiler.with_cache(CacheOptions::in_folder(folder)),
-            None => compiler,
-        })
+        match (Compiler::find_with(&self.search_paths, cache.clone()), bundle) {
+            (Ok(compiler), None) => Ok(compiler),
+            (Ok(compiler), Some(bundle)) => Ok(compiler.with_bundle(bundle)),
+            (Err(_), Some(bundle)) => Ok(Compiler::from_bundle(bundle)?.with_cache(cache)),
+            (Err(error), None) => Err(error),
+        }
     }
 }

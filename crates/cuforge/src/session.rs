@@ -120,7 +120,8 @@ impl Session {
 
     /// The kernel, compiled and loaded. A repeated request compares the request and does nothing else.
     ///
-    /// An image that the driver rejects is reported to the compiler, and compiled once more.
+    /// An image that the driver rejects is reported to the compiler, which is asked for the next form that it has; so is
+    /// machine code that it rejects while it takes the PTX beside it.
     ///
     /// # Errors
     /// [`SessionError::Schedule`], [`SessionError::Compile`], [`SessionError::NoCompiler`],
@@ -209,18 +210,44 @@ impl Session {
         schedule: &Schedule,
         options: &BuildOptions,
     ) -> Result<Pipeline, SessionError> {
-        let request = self.request(spec, schedule, options)?;
-        let Some(request) = request else {
-            return Ok(self.pipeline(&Arc::new(as_written(spec, self.device.target())), spec, schedule)?);
-        };
-        let image = self.compile(spec, &request)?;
-        match self.pipeline(&image, spec, schedule) {
-            Err(LaunchError::ImageRejected(rejection)) => {
-                self.code.compiler(spec)?.reject(&image, &rejection.to_string());
-                let again = self.compile(spec, &request)?;
-                Ok(self.pipeline(&again, spec, schedule)?)
+        let target = options.target.unwrap_or(self.device.target());
+        match spec.body().language {
+            Language::Ptx => {
+                spec.defines(schedule)?;
+                Ok(self.pipeline(&Arc::new(as_written(spec, target)), spec, schedule)?)
             }
-            other => Ok(other?),
+            Language::CudaC => {
+                let request = CompileRequest::for_kernel(spec, schedule, options, target)?;
+                self.load_compiled(spec, schedule, &request)
+            }
+            language => Err(SessionError::Language { kernel: spec.id().to_owned(), language }),
+        }
+    }
+
+    /// Compiles and loads; what the driver rejects goes back to the compiler, which offers the next form.
+    fn load_compiled(
+        &mut self,
+        spec: &KernelSpec,
+        schedule: &Schedule,
+        request: &CompileRequest,
+    ) -> Result<Pipeline, SessionError> {
+        let mut rejected: Option<Digest> = None;
+        loop {
+            let image = self.compile(spec, request)?;
+            match self.pipeline(&image, spec, schedule) {
+                // A compiler that offers the same again has nothing else.
+                Err(LaunchError::ImageRejected(rejection)) if rejected != Some(image.digest) => {
+                    self.code.compiler(spec)?.reject(&image, &rejection.to_string());
+                    rejected = Some(image.digest);
+                }
+                Ok(pipeline) => {
+                    if let Some(rejection) = pipeline.rejection() {
+                        self.code.compiler(spec)?.reject(&image, &rejection.to_string());
+                    }
+                    return Ok(pipeline);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -243,24 +270,6 @@ impl Session {
         #[allow(unsafe_code, reason = "the one place where image and specification meet")]
         unsafe {
             self.device.pipeline(image, spec, schedule)
-        }
-    }
-
-    /// What to compile; nothing for PTX, which is loaded as it stands.
-    fn request(
-        &self,
-        spec: &KernelSpec,
-        schedule: &Schedule,
-        options: &BuildOptions,
-    ) -> Result<Option<CompileRequest>, SessionError> {
-        let target = options.target.unwrap_or(self.device.target());
-        match spec.body().language {
-            Language::Ptx => {
-                spec.defines(schedule)?;
-                Ok(None)
-            }
-            Language::CudaC => Ok(Some(CompileRequest::for_kernel(spec, schedule, options, target)?)),
-            language => Err(SessionError::Language { kernel: spec.id().to_owned(), language }),
         }
     }
 }

@@ -51,6 +51,11 @@ impl Disk {
         &self.root
     }
 
+    /// Where notes about compilers are kept.
+    pub(crate) fn compiler_notes(folder: &Path) -> PathBuf {
+        folder.join(FORMAT_FOLDER).join(sweep::COMPILERS_FOLDER)
+    }
+
     /// Where what is known of header files is kept.
     pub(crate) fn header_index(&self) -> IndexPlace {
         let scratch = self.root.join(sweep::TEMPORARY_FOLDER);

@@ -14,10 +14,12 @@ pub(crate) const TEMPORARY_FOLDER: &str = "writing";
 pub(crate) const QUARANTINE_FOLDER: &str = "damaged";
 /// Folder of notes about rejected images.
 pub(crate) const REJECTS_FOLDER: &str = "rejected";
+/// Folder of notes about compilers.
+pub(crate) const COMPILERS_FOLDER: &str = "compilers";
 /// Where locks do not work, a temporary of this age has no writer any more.
 const DEAD_AFTER: Duration = Duration::from_secs(3600);
-/// Notes about rejected images are forgotten after this long without use.
-const REJECT_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// Notes are forgotten this long after they were made.
+const NOTE_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// What a sweep of a cache folder removed and kept.
 ///
@@ -66,7 +68,8 @@ pub(crate) fn run(root: &Path, limit_bytes: u64, counters: &Counters) -> Swept {
         ..Swept::default()
     };
     Counters::add(&counters.swept, swept.temporaries);
-    forget_old_rejects(&root.join(REJECTS_FOLDER), limit_bytes == 0);
+    forget_old(&root.join(REJECTS_FOLDER), limit_bytes == 0);
+    forget_old(&root.join(COMPILERS_FOLDER), limit_bytes == 0);
 
     let mut all = entries(root);
     let mut total: u64 = all.iter().map(|(_, seen)| seen.bytes).sum();
@@ -155,9 +158,9 @@ fn remove_all(folder: &Path) -> u64 {
     u64::try_from(removed).unwrap_or(0)
 }
 
-fn forget_old_rejects(folder: &Path, all: bool) {
+fn forget_old(folder: &Path, all: bool) {
     for (path, seen) in files(folder) {
-        if all || seen.used.elapsed().is_ok_and(|age| age > REJECT_KEPT) {
+        if all || seen.used.elapsed().is_ok_and(|age| age > NOTE_KEPT) {
             let _ = fs::remove_file(path);
         }
     }
