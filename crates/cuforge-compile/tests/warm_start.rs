@@ -133,15 +133,12 @@ fn a_damaged_note_costs_a_load_and_nothing_else() {
 #[test]
 #[ignore = "needs NVRTC"]
 fn a_known_nvrtc_that_cannot_be_loaded_any_more_is_replaced_by_a_new_search() {
-    let (cache, place) = (Folder::new("warm-gone"), installed("warm-gone-nvrtc", "12.9.86"));
+    let cache = Folder::new("warm-gone");
     let fallback = Folder::new("warm-gone-both");
-    let (inside, behind) = (fallback.path().join("a"), fallback.path().join("lib"));
-    std::fs::create_dir_all(&inside).unwrap();
+    let behind = fallback.path().join("lib");
     // Two libraries of one root: the first is known, and then it cannot be loaded though its build id is as it was.
     std::fs::create_dir_all(&behind).unwrap();
-    for file in place.files("libnvrtc") {
-        std::fs::copy(&file, fallback.path().join(file.file_name().unwrap())).unwrap();
-    }
+    install(&fallback, "12.9.86");
     let found = candidate("12.4.127");
     std::fs::copy(&found.library, behind.join("libnvrtc.so.12")).unwrap();
     std::fs::copy(found.builtins.unwrap(), behind.join("libnvrtc-builtins.so.12.4")).unwrap();
