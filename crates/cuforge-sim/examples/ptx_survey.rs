@@ -1,4 +1,5 @@
-//! What is in PTX files: instruction forms, mutants by operator, and how fast they parse.
+//! What is in PTX files: instruction forms, those that the simulator does not run, mutants by operator, and how fast
+//! they parse.
 //!
 //! `cargo run --release -p cuforge-sim --example ptx_survey -- FILE..`; without files, the shipped test data.
 
@@ -9,8 +10,8 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cuforge_sim::mutate;
 use cuforge_sim::ptx::Module;
+use cuforge_sim::{Program, mutate};
 
 /// Rounds of the speed measurement; the median is reported.
 const ROUNDS: usize = 31;
@@ -25,10 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut texts, mut refused) = (Vec::new(), 0);
     let mut forms: BTreeMap<String, u64> = BTreeMap::new();
     let mut operators: BTreeMap<mutate::Operator, u64> = BTreeMap::new();
+    let mut unsupported: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for file in &files {
         let text = fs::read_to_string(file)?;
         match Module::parse(&text) {
-            Ok(module) => count(&module, &mut forms, &mut operators),
+            Ok(module) => {
+                count(&module, &mut forms, &mut operators);
+                not_run(&module, file, &mut unsupported)?;
+            }
             Err(error) => {
                 refused += 1;
                 println!("{}: {error}", file.display());
@@ -39,6 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes: usize = texts.iter().map(String::len).sum();
     println!("{} files, {bytes} bytes, {refused} refused", files.len());
     println!("{} instructions of {} forms", forms.values().sum::<u64>(), forms.len());
+    println!("{} forms are not run", unsupported.len());
+    for (form, (count, place)) in &unsupported {
+        println!("  {count:>6} {form} (first at {place})");
+    }
     println!("{} mutants", operators.values().sum::<u64>());
     for (operator, count) in &operators {
         println!("  {count:>6} {operator}");
@@ -75,6 +84,22 @@ fn count(
             *operators.entry(mutation.operator()).or_default() += 1;
         }
     }
+}
+
+fn not_run(
+    module: &Module,
+    file: &Path,
+    unsupported: &mut BTreeMap<String, (u64, String)>,
+) -> Result<(), Box<dyn Error>> {
+    let program = Program::load(module)?;
+    for name in program.kernel_names() {
+        let kernel = program.kernel(&name)?;
+        for (line, form) in kernel.unsupported() {
+            let place = || (0, format!("{}:{line}", file.display()));
+            unsupported.entry(form.to_owned()).or_insert_with(place).0 += 1;
+        }
+    }
+    Ok(())
 }
 
 fn megabytes_per_second(texts: &[String], bytes: usize) -> f64 {

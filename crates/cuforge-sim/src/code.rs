@@ -91,6 +91,8 @@ pub(crate) struct Code {
     pub(crate) communicates: bool,
     /// Whether blocks may order their plain accesses by fences, acquires and releases.
     pub(crate) synchronizes: bool,
+    /// Whether copies run beside their threads.
+    pub(crate) copies: bool,
     /// Smallest access to shared memory in bytes, as a power of two, at most 2.
     pub(crate) shared_granule_log2: u32,
     /// Smallest access to global memory in bytes, as a power of two, at most 2.

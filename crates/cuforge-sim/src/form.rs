@@ -5,6 +5,7 @@
 
 use crate::alu::conversion::Conversion;
 use crate::lanes::{L32, L64, Mask};
+use crate::tile::Tile;
 
 /// Index of a 32-bit register (narrower ones are kept zero-extended).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
@@ -173,6 +174,38 @@ pub(crate) struct Atomic {
     pub(crate) c: Option<Reg>,
 }
 
+/// `atom.exch.b128` and `atom.cas.b128`
+#[derive(Clone, Debug)]
+pub(crate) struct PairAtomic {
+    /// Two elements of 8 bytes.
+    pub(crate) access: Access,
+    pub(crate) target: Option<[R64; 2]>,
+    /// What is put there, or what is compared with.
+    pub(crate) b: [R64; 2],
+    /// What is put there if it was equal.
+    pub(crate) c: Option<[R64; 2]>,
+}
+
+/// How much of its source a copy takes; the rest is zeros.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopySource {
+    Whole,
+    /// So many bytes.
+    Bytes(R32),
+    /// All, unless the predicate holds.
+    Unless(PredSource),
+}
+
+/// `cp.async`
+#[derive(Clone, Debug)]
+pub(crate) struct AsyncCopy {
+    /// In shared memory.
+    pub(crate) target: Access,
+    /// In global memory.
+    pub(crate) source: Access,
+    pub(crate) part: CopySource,
+}
+
 /// How `shfl` picks the lane it reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ShuffleMode {
@@ -245,6 +278,8 @@ pub(crate) enum BarrierReduction {
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) id: R32,
+    /// The one barrier of the cluster, whatever the number.
+    pub(crate) cluster: bool,
     /// Threads that take part; absent means all of the block.
     pub(crate) threads: Option<R32>,
     /// `.aligned`: the whole warp meets at this very instruction.
@@ -326,6 +361,8 @@ pub(crate) enum Op {
     /// Two 32-bit halves of a 64-bit register; absent for `_`.
     Split64(Option<R32>, Option<R32>, R64),
     Join64(R64, R32, R32),
+    /// Both halves of 128 bits at once.
+    MovePair([R64; 2], [R64; 2]),
     /// `mov.b32 {a, b}, r` in equal parts of 8 or 16 bits.
     SplitParts(u32, Vec<Option<R32>>, Reg),
     JoinParts(u32, Reg, Vec<R32>),
@@ -334,6 +371,14 @@ pub(crate) enum Op {
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
+    PairAtomic(Box<PairAtomic>),
+    /// The access of the whole vector, and the atomics of its elements.
+    VectorAtomic(Box<Access>, Vec<Atomic>),
+    AsyncCopy(Box<AsyncCopy>),
+    /// `cp.async.commit_group`
+    CopyCommit,
+    /// Waits until at most so many groups are on their way, or no copy at all.
+    CopyWait(Option<u32>),
     /// To generic from the space, or back.
     CvtaTo(Space, Reg, Reg),
     CvtaFrom(Space, Reg, Reg),
@@ -342,6 +387,8 @@ pub(crate) enum Op {
     Vote(Box<Vote>),
     Match(Box<Match>),
     Redux(Box<Redux>),
+    /// A matrix instruction of the whole warp.
+    Tile(Box<Tile>),
     ActiveMask(R32),
     /// `elect.sync d|p, members`
     Elect(Option<R32>, Option<Pred>, R32),

@@ -77,9 +77,11 @@ mod float;
 mod form;
 mod lanes;
 mod memory;
+mod operands;
 mod program;
-mod renumber;
 mod shadow;
+mod tensor;
+mod tile;
 
 pub use attach::{Backing, ModuleVariableLayout};
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};

@@ -189,6 +189,25 @@ pub(crate) fn stretch(name: &str, clamp: bool, signed: bool) -> Option<Bin32> {
     })
 }
 
+/// `fns`: the place of the `n`-th set bit from `base` on, upwards or, for a negative `n`, downwards; all ones if there is
+/// none. With 0, `base` itself if that bit is set.
+pub(crate) fn find_nth() -> Tern32 {
+    lanes!(|mask, base, n| nth_set(mask, base, n.cast_signed()))
+}
+
+fn nth_set(mask: u32, base: u32, n: i32) -> u32 {
+    if base > 31 {
+        return u32::MAX;
+    }
+    let set = |place: &u32| mask >> place & 1 != 0;
+    let found = match n {
+        0 => Some(base).filter(set),
+        1.. => (base..32).filter(set).nth(n as usize - 1),
+        _ => (0..=base).rev().filter(set).nth(n.unsigned_abs() as usize - 1),
+    };
+    found.unwrap_or(u32::MAX)
+}
+
 #[inline(always)]
 fn joined(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32

@@ -1,7 +1,7 @@
 //! Conversions between all scalar types, one value at a time.
 
 use crate::float::narrow::{is_nan, saturate as saturate_narrow};
-use crate::float::round::{BF16, F16, F32, Format, Rounding};
+use crate::float::round::{BF16, F16, F32, Format, Rounding, TF32};
 use crate::float::single::{NAN_BITS, canonical, flush, flush_result, saturate};
 
 /// A type that values are converted from or to.
@@ -66,6 +66,8 @@ pub(crate) struct Conversion {
     pub(crate) saturate: bool,
     pub(crate) flush: bool,
     pub(crate) relu: bool,
+    /// `.satfinite`: what is too large becomes the largest number.
+    pub(crate) finite: bool,
 }
 
 impl Conversion {
@@ -131,7 +133,7 @@ impl Conversion {
             return self.nan(from, bits, to);
         }
         let value = if self.integral { integral(value, self.rounding) } else { value };
-        if to == Scalar::Tensor {
+        if to == Scalar::Tensor && self.rounding == Rounding::Away && !self.finite {
             // Half of the last place that stays is added to the bits, whatever they mean.
             return u64::from((bits as u32).wrapping_add(0x1000) & !0x1fff);
         }
@@ -159,12 +161,16 @@ impl Conversion {
             _ => (bits & 0x3ff) << 42,
         };
         match (from, to) {
-            (Scalar::Single, Scalar::Tensor) => (bits + 0x1000) & 0xffff_e000,
+            (Scalar::Single, Scalar::Tensor) if self.rounding == Rounding::Away && !self.finite => {
+                (bits + 0x1000) & 0xffff_e000
+            }
+            (_, Scalar::Tensor) => 0x7fff_e000,
             (Scalar::Brain, Scalar::Single) => (bits & 0xffff) << 16,
             (Scalar::Single, Scalar::Double) if self.flush => 0x7fff_ffff_e000_0000,
             (_, Scalar::Double) => negative << 63 | 0x7ff8_0000_0000_0000 | payload,
             (Scalar::Double, Scalar::Single) => negative << 31 | 0x7fc0_0000 | payload >> 29,
             (Scalar::Double, Scalar::Half) => negative << 15 | 0x7e00 | payload >> 42,
+            (Scalar::Double, Scalar::Brain) => negative << 15 | 0x7fc0 | payload >> 45,
             (_, Scalar::Single) => u64::from(NAN_BITS),
             (_, to) => u64::from(to.format().nan()),
         }
@@ -183,6 +189,9 @@ impl Conversion {
 
     fn encode(&self, value: f64, to: Scalar) -> u64 {
         let format = to.format();
+        if to == Scalar::Tensor {
+            return self.clamped(TF32, TF32.encode(value, self.rounding)) << 13;
+        }
         let mut bits = if to == Scalar::Single && self.rounding == Rounding::Nearest {
             canonical(value as f32)
         } else {
@@ -195,10 +204,14 @@ impl Conversion {
         } else if self.saturate {
             bits = saturate_narrow(format, bits);
         }
-        if self.relu && bits & format.sign() != 0 && !is_nan(format, bits) {
-            bits = 0;
-        }
-        u64::from(bits)
+        self.clamped(format, bits)
+    }
+
+    /// The bits after `.satfinite` and `.relu`.
+    fn clamped(&self, format: Format, bits: u32) -> u64 {
+        let infinite = bits & !format.sign() == format.infinity();
+        let bits = if self.finite && infinite { bits - 1 } else { bits };
+        u64::from(if self.relu && bits & format.sign() != 0 && !is_nan(format, bits) { 0 } else { bits })
     }
 }
 

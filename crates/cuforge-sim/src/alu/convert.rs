@@ -1,9 +1,9 @@
 //! `cvt` over lanes: functions of their own for frequent conversions.
 
 use super::conversion::{Conversion, Scalar};
-use super::lanes;
+use super::{lanes, s32};
 use crate::float::round::{BF16, F16, F32, Rounding};
-use crate::form::{Bin32, Shrink, Un32, Widen};
+use crate::form::{Bin32, Shrink, Tern32, Un32, Widen};
 
 /// Conversions that are frequent enough for a function of their own.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum Quick {
 pub(crate) fn quick(how: &Conversion) -> Option<Quick> {
     use Scalar::{Brain, Half, Int, Single};
     let nearest = how.rounding == Rounding::Nearest;
-    if how.saturate || how.relu || how.integral {
+    if how.saturate || how.relu || how.integral || how.finite {
         return None;
     }
     let whole = |bits| Int { bits, signed: false };
@@ -51,22 +51,49 @@ pub(crate) fn quick(how: &Conversion) -> Option<Quick> {
 }
 
 /// `cvt.rn.f16x2.f32 d, a, b` and the like: `a` goes to the upper half.
-pub(crate) fn pack(to: Scalar, rounding: Rounding, relu: bool) -> Option<Bin32> {
-    Some(match (to, rounding, relu) {
-        (Scalar::Half, Rounding::Nearest, false) => lanes!(|a, b| packed::<false, false, false>(a, b)),
-        (Scalar::Half, Rounding::Nearest, true) => lanes!(|a, b| packed::<false, false, true>(a, b)),
-        (Scalar::Half, Rounding::Zero, false) => lanes!(|a, b| packed::<false, true, false>(a, b)),
-        (Scalar::Half, Rounding::Zero, true) => lanes!(|a, b| packed::<false, true, true>(a, b)),
-        (Scalar::Brain, Rounding::Nearest, false) => lanes!(|a, b| packed::<true, false, false>(a, b)),
-        (Scalar::Brain, Rounding::Nearest, true) => lanes!(|a, b| packed::<true, false, true>(a, b)),
-        (Scalar::Brain, Rounding::Zero, false) => lanes!(|a, b| packed::<true, true, false>(a, b)),
-        (Scalar::Brain, Rounding::Zero, true) => lanes!(|a, b| packed::<true, true, true>(a, b)),
+pub(crate) fn pack(to: Scalar, rounding: Rounding, relu: bool, finite: bool) -> Option<Bin32> {
+    macro_rules! pick {
+        ($($brain:literal $zero:literal $relu:literal $finite:literal;)*) => {
+            match (to == Scalar::Brain, rounding == Rounding::Zero, relu, finite) {
+                $(($brain, $zero, $relu, $finite) => {
+                    lanes!(|a, b| packed::<$brain, $zero, $relu, $finite>(a, b))
+                })*
+            }
+        };
+    }
+    let known =
+        matches!(to, Scalar::Half | Scalar::Brain) && matches!(rounding, Rounding::Nearest | Rounding::Zero);
+    if !known {
+        return None;
+    }
+    Some(pick! {
+        false false false false; false false false true; false false true false; false false true true;
+        false true false false; false true false true; false true true false; false true true true;
+        true false false false; true false false true; true false true false; true false true true;
+        true true false false; true true false true; true true true false; true true true true;
+    })
+}
+
+/// `cvt.pack.sat`: two integers, saturated to so many bits, `a` above `b`, above them the low bits of `c`.
+pub(crate) fn pack_integers(bits: u32, signed: bool) -> Option<Tern32> {
+    Some(match (bits, signed) {
+        (8, false) => lanes!(|a, b, c| joined(a, b, c, 8, false)),
+        (8, true) => lanes!(|a, b, c| joined(a, b, c, 8, true)),
+        (16, false) => lanes!(|a, b, c| joined(a, b, c, 16, false)),
+        (16, true) => lanes!(|a, b, c| joined(a, b, c, 16, true)),
         _ => return None,
     })
 }
 
 #[inline(always)]
-fn packed<const BRAIN: bool, const ZERO: bool, const RELU: bool>(a: u32, b: u32) -> u32 {
+fn joined(a: u32, b: u32, c: u32, bits: u32, signed: bool) -> u32 {
+    let (low, high) = if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let cut = |value: u32| s32(value).clamp(low, high).cast_unsigned() & ((1 << bits) - 1);
+    cut(a) << bits | cut(b) | (u64::from(c) << (2 * bits)) as u32
+}
+
+#[inline(always)]
+fn packed<const BRAIN: bool, const ZERO: bool, const RELU: bool, const FINITE: bool>(a: u32, b: u32) -> u32 {
     let how = Conversion {
         from: Scalar::Single,
         to: if BRAIN { Scalar::Brain } else { Scalar::Half },
@@ -75,6 +102,7 @@ fn packed<const BRAIN: bool, const ZERO: bool, const RELU: bool>(a: u32, b: u32)
         saturate: false,
         flush: false,
         relu: RELU,
+        finite: FINITE,
     };
     (how.apply(u64::from(a)) << 16 | how.apply(u64::from(b))) as u32
 }
@@ -111,6 +139,7 @@ mod tests {
             saturate: false,
             flush: false,
             relu: false,
+            finite: false,
         }
     }
 

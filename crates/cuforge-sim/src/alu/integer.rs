@@ -42,6 +42,12 @@ pub(crate) fn binary(name: &str, ty: ScalarType) -> Option<Bin32> {
         ("min.x2", U16) => lanes!(|a, b| halves(a, b, |a, b| u16(a).min(u16(b)))),
         ("max.x2", U16) => lanes!(|a, b| halves(a, b, |a, b| u16(a).max(u16(b)))),
         ("min.x2", S16) => lanes!(|a, b| halves(a, b, |a, b| s16(a).min(s16(b)).cast_unsigned())),
+        ("min.x2.relu", S16) => {
+            lanes!(|a, b| halves(a, b, |a, b| s16(a).min(s16(b)).max(0).cast_unsigned()))
+        }
+        ("max.x2.relu", S16) => {
+            lanes!(|a, b| halves(a, b, |a, b| s16(a).max(s16(b)).max(0).cast_unsigned()))
+        }
         ("max.x2", S16) => lanes!(|a, b| halves(a, b, |a, b| s16(a).max(s16(b)).cast_unsigned())),
         _ => return None,
     })

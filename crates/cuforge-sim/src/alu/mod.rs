@@ -9,6 +9,8 @@ pub(crate) mod double;
 pub(crate) mod integer;
 pub(crate) mod narrow;
 pub(crate) mod single;
+pub(crate) mod small;
+pub(crate) mod video;
 pub(crate) mod wide;
 
 /// A function over one, two or three arrays of lanes, from one over values.

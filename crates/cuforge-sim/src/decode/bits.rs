@@ -96,7 +96,7 @@ pub(crate) fn count(names: &mut Names, mut words: Words, operands: &[Operand]) -
     }
 }
 
-/// `bfe`, `bfi`, `lop3`, `prmt`, `szext`, `bmsk`.
+/// `bfe`, `bfi`, `lop3`, `prmt`, `fns`, `szext`, `bmsk`.
 pub(crate) fn field(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let index = ScalarType::U32;
     match (words.opcode, operands) {
@@ -127,6 +127,13 @@ pub(crate) fn field(names: &mut Names, mut words: Words, operands: &[Operand]) -
             let [a, b, c] = [names.source32(a, ty)?, names.source32(b, ty)?, names.source32(c, ty)?];
             let table = names.source32(table, index)?;
             Ok(Op::Quad32(bits::lop3(), names.target32(d)?, [a, b, c, table]))
+        }
+        ("fns", [d, a, b, c]) => {
+            let ty = words.ty()?;
+            words.end()?;
+            let [a, b] = [names.source32(a, ty)?, names.source32(b, index)?];
+            let c = names.source32(c, ScalarType::S32)?;
+            Ok(Op::Tern32(bits::find_nth(), names.target32(d)?, a, b, c))
         }
         ("prmt", [d, a, b, c]) => {
             let mode = words.take_any(&["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Moves, conversions and address conversions.
 
 use crate::alu::conversion::{Conversion, Scalar};
-use crate::alu::convert::{Quick, pack, quick};
+use crate::alu::convert::{Quick, pack, pack_integers, quick};
+use crate::alu::small;
 use crate::decode::float::rounding;
 use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words};
@@ -12,8 +13,15 @@ use crate::ptx::{Operand, OperandKind, ScalarType};
 
 /// `cvt`
 pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
-    let from = Scalar::from_name(words.last()?).ok_or(Unknown)?;
+    let from_name = words.last()?;
     let to_name = words.last()?;
+    if let Some(op) = small_pairs(names, &mut words, to_name, from_name, operands)? {
+        return Ok(op);
+    }
+    if words.take("pack") {
+        return packed_integers(names, words, to_name, from_name, operands);
+    }
+    let from = Scalar::from_name(from_name).ok_or(Unknown)?;
     let whole = words.take_any(&["rni", "rzi", "rmi", "rpi"]).map(|word| match word {
         "rni" => Rounding::Nearest,
         "rzi" => Rounding::Zero,
@@ -22,6 +30,7 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     });
     let fraction = rounding(&mut words);
     let (flush, saturate, relu) = (words.take("ftz"), words.take("sat"), words.take("relu"));
+    let finite = words.take("satfinite");
     words.end()?;
     if let Some(half) = to_name.strip_suffix("x2") {
         let to = Scalar::from_name(half).ok_or(Unknown)?;
@@ -31,7 +40,7 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
         if flush || saturate {
             return Err(Unknown);
         }
-        let f = pack(to, mode, relu).ok_or(Unknown)?;
+        let f = pack(to, mode, relu, finite).ok_or(Unknown)?;
         let (a, b) = (names.source32(a, ScalarType::F32)?, names.source32(b, ScalarType::F32)?);
         return Ok(Op::Bin32(f, names.target32(d)?, a, b));
     }
@@ -48,7 +57,8 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     };
     let rounding = match (whole, fraction) {
         (Some(mode), None) if from.is_float() => mode,
-        (None, Some(mode)) if to.is_float() && (mode == Rounding::Away) == (to == Scalar::Tensor) => mode,
+        (None, Some(Rounding::Down | Rounding::Up)) if to == Scalar::Tensor => return Err(Unknown),
+        (None, Some(mode)) if to.is_float() && (mode != Rounding::Away || to == Scalar::Tensor) => mode,
         (None, None) if !needs_fraction && from.is_float() == to.is_float() => Rounding::Nearest,
         _ => return Err(Unknown),
     };
@@ -57,11 +67,17 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     if to == Scalar::Tensor && from != Scalar::Single || from == Scalar::Tensor {
         return Err(Unknown);
     }
-    if relu && (!narrows || saturate) || flush && !single {
+    let rounded = rounding != Rounding::Away;
+    let clamps = narrows || to == Scalar::Tensor && rounded;
+    if relu && (!clamps || saturate) || flush && (!single || to == Scalar::Tensor) {
+        return Err(Unknown);
+    }
+    // `.satfinite` comes with singles only.
+    if finite && (saturate || from != Scalar::Single || !narrows && to != Scalar::Tensor) {
         return Err(Unknown);
     }
     let integral = whole.is_some() && to.is_float();
-    let how = Conversion { from, to, rounding, integral, saturate, flush, relu };
+    let how = Conversion { from, to, rounding, integral, saturate, flush, relu, finite };
     let source = names.source(a, type_of(from))?;
     let (target, _) = names.target(d)?;
     Ok(match (quick(&how), source, target) {
@@ -72,11 +88,78 @@ pub(crate) fn cvt(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     })
 }
 
+/// `cvt.pack.sat`
+fn packed_integers(
+    names: &mut Names,
+    mut words: Words,
+    to: &str,
+    from: &str,
+    operands: &[Operand],
+) -> Decoded<Op> {
+    // With a third operand, its type comes last.
+    let (to, from) = if from == "b32" { (words.last()?, to) } else { (to, from) };
+    if !words.take("sat") || from != "s32" {
+        return Err(Unknown);
+    }
+    words.end()?;
+    let Scalar::Int { bits, signed } = Scalar::from_name(to).ok_or(Unknown)? else { return Err(Unknown) };
+    let f = pack_integers(bits, signed).ok_or(Unknown)?;
+    let ty = ScalarType::B32;
+    let (d, a, b, c) = match (operands, bits) {
+        ([d, a, b], 16) => (d, a, b, names.constant32(0)),
+        ([d, a, b, c], 8) => (d, a, b, names.source32(c, ty)?),
+        _ => return Err(Unknown),
+    };
+    Ok(Op::Tern32(f, names.target32(d)?, names.source32(a, ty)?, names.source32(b, ty)?, c))
+}
+
+/// `cvt` from and to pairs of 8-bit floats, if it is one of those.
+fn small_pairs(
+    names: &mut Names,
+    words: &mut Words,
+    to: &str,
+    from: &str,
+    operands: &[Operand],
+) -> Decoded<Option<Op>> {
+    let small = |name: &str| match name {
+        "e4m3x2" => Some(false),
+        "e5m2x2" => Some(true),
+        _ => None,
+    };
+    let (target, source) = (small(to), small(from));
+    if target.is_none() && source.is_none() {
+        return Ok(None);
+    }
+    let relu = words.take("relu");
+    let saturates = words.take("satfinite");
+    if !words.take("rn") || saturates != target.is_some() {
+        return Err(Unknown);
+    }
+    words.end()?;
+    let (single, whole) = (ScalarType::F32, ScalarType::B32);
+    Ok(Some(match (target, source, from, to, operands) {
+        (Some(e5m2), None, "f32", _, [d, a, b]) => {
+            let (a, b) = (names.source32(a, single)?, names.source32(b, single)?);
+            Op::Bin32(small::from_singles(e5m2, relu), names.target32(d)?, a, b)
+        }
+        (Some(e5m2), None, "f16x2", _, [d, a]) => {
+            Op::Un32(small::from_halves(e5m2, relu), names.target32(d)?, names.source32(a, whole)?)
+        }
+        (None, Some(e5m2), _, "f16x2", [d, a]) => {
+            Op::Un32(small::to_halves(e5m2, relu), names.target32(d)?, names.source32(a, ScalarType::B16)?)
+        }
+        _ => return Err(Unknown),
+    }))
+}
+
 /// `mov`, packing and unpacking of vectors included.
 pub(crate) fn mov(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let ty = words.ty()?;
     words.end()?;
     let [d, a] = operands else { return Err(Unknown) };
+    if ty == ScalarType::B128 {
+        return mov_pair(names, d, a);
+    }
     if ty == ScalarType::Pred {
         return Ok(Op::PredMove(names.pred_target(d)?, names.pred(a)?));
     }
@@ -98,6 +181,28 @@ pub(crate) fn mov(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     }
 }
 
+/// `mov.b128`, from and to two halves too.
+fn mov_pair(names: &mut Names, d: &Operand, a: &Operand) -> Decoded<Op> {
+    let halves = |operand: &Operand| match &operand.kind {
+        OperandKind::Vector(parts) => match &parts[..] {
+            [low, high] => Some((low.clone(), high.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (low, high) = match halves(a) {
+        Some((low, high)) => {
+            (names.source64(&low, ScalarType::B64)?, names.source64(&high, ScalarType::B64)?)
+        }
+        None => names.pair(a)?,
+    };
+    let (to_low, to_high) = match halves(d) {
+        Some((low, high)) => (names.target64(&low)?, names.target64(&high)?),
+        None => names.pair(d)?,
+    };
+    Ok(Op::MovePair([to_low, to_high], [low, high]))
+}
+
 /// `cvta` and `cvta.to`
 pub(crate) fn cvta(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let ty = words.ty()?;
@@ -113,6 +218,19 @@ pub(crate) fn cvta(names: &mut Names, mut words: Words, operands: &[Operand]) ->
         space if to => Op::CvtaFrom(space, target, source),
         space => Op::CvtaTo(space, target, source),
     })
+}
+
+/// `mapa`: a block is a cluster of its own, so an address is mapped to itself.
+pub(crate) fn mapa(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    let ty = words.ty()?;
+    words.take("shared::cluster");
+    words.end()?;
+    if !names.alone {
+        return Err(Unknown);
+    }
+    let [d, a, rank] = operands else { return Err(Unknown) };
+    names.source32(rank, ScalarType::U32)?;
+    copy(names.target(d)?.0, names.source(a, ty)?)
 }
 
 /// `isspacep`

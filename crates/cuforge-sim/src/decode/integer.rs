@@ -9,9 +9,11 @@ use crate::ptx::{Operand, ScalarType};
 /// `add`, `sub`, `mul`, `mad`, `div`, `rem`, `min`, `max`, `neg`, `abs`, `sad`, `mul24`, `mad24` on integers.
 pub(crate) fn decode(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let opcode = words.opcode;
+    // Compilers write it behind the type too.
+    let relu = matches!(opcode, "min" | "max") && words.take("relu");
     let ty_name = words.last()?;
     if let Some(half) = ty_name.strip_suffix("x2") {
-        return packed(names, words, operands, half);
+        return packed(names, words, operands, half, relu);
     }
     let ty = ScalarType::from_name(ty_name).ok_or(Unknown)?;
     if matches!(opcode, "addc" | "subc" | "madc") || words.take("cc") {
@@ -23,7 +25,7 @@ pub(crate) fn decode(names: &mut Names, mut words: Words, operands: &[Operand]) 
         return widening(names, opcode, operands, ty);
     }
     let mut name = opcode.to_owned();
-    for word in part.into_iter().chain(words.take_any(&["sat", "relu"])) {
+    for word in part.into_iter().chain(words.take_any(&["sat"])).chain(relu.then_some("relu")) {
         name = format!("{name}.{word}");
     }
     words.end()?;
@@ -73,10 +75,38 @@ pub(crate) fn dot(names: &mut Names, mut words: Words, operands: &[Operand]) -> 
     Ok(Op::Tern32(f, names.target32(d)?, a, b, c))
 }
 
-fn packed(names: &mut Names, words: Words, operands: &[Operand], half: &str) -> Decoded<Op> {
+/// `vabsdiff4` and its like, on the default parts of both operands.
+pub(crate) fn video(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    let count = words.opcode.chars().last().ok_or(Unknown)?;
+    let name = words.opcode.trim_end_matches(count);
+    let bits = match count {
+        '4' => 8,
+        '2' => 16,
+        _ => return Err(Unknown),
+    };
+    let sum = words.take("add");
+    let (d_ty, a_ty, b_ty) = (words.first()?, words.first()?, words.first()?);
+    words.end()?;
+    let signed = match a_ty {
+        "u32" => false,
+        "s32" => true,
+        _ => return Err(Unknown),
+    };
+    if b_ty != a_ty || d_ty != a_ty {
+        return Err(Unknown);
+    }
+    let f = crate::alu::video::simd(name, bits, signed, sum).ok_or(Unknown)?;
+    let [d, a, b, c] = operands else { return Err(Unknown) };
+    let whole = ScalarType::B32;
+    let [a, b, c] = [names.source32(a, whole)?, names.source32(b, whole)?, names.source32(c, whole)?];
+    Ok(Op::Tern32(f, names.target32(d)?, a, b, c))
+}
+
+fn packed(names: &mut Names, words: Words, operands: &[Operand], half: &str, relu: bool) -> Decoded<Op> {
     words.end()?;
     let ty = ScalarType::from_name(half).ok_or(Unknown)?;
-    let f = integer::binary(&format!("{}.x2", words.opcode), ty).ok_or(Unknown)?;
+    let name = if relu { ".x2.relu" } else { ".x2" };
+    let f = integer::binary(&format!("{}{name}", words.opcode), ty).ok_or(Unknown)?;
     let [d, a, b] = operands else { return Err(Unknown) };
     let whole = ScalarType::B32;
     Ok(Op::Bin32(f, names.target32(d)?, names.source32(a, whole)?, names.source32(b, whole)?))

@@ -4,7 +4,7 @@ use crate::alu::atomic;
 use crate::decode::scope::{Names, Variable};
 use crate::decode::words::{Decoded, Unknown, Words, is_signed};
 use crate::form::{
-    Access, AddressBase, Atomic, AtomicKind, Load, LoadTarget, Op, Reg, Space, Store, Strength,
+    Access, AddressBase, Atomic, AtomicKind, Load, LoadTarget, Op, PairAtomic, Reg, Space, Store, Strength,
 };
 use crate::ptx::{Address, Operand, OperandKind, ScalarType};
 
@@ -64,10 +64,14 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     let ty_name = words.last()?;
     let ty = ScalarType::from_name(ty_name).ok_or(Unknown)?;
     words.take("noftz");
-    let op = words.last()?;
+    // Compilers write it before or behind the scope.
+    let op = words.take_any(&ATOMICS).ok_or(Unknown)?;
     let manner = Manner::take(&mut words)?;
+    if ty == ScalarType::B128 && words.opcode == "atom" {
+        return pair_atomic(names, operands, op, manner, line);
+    }
     if manner.count != 1 {
-        return Err(Unknown);
+        return vector_atomic(names, operands, (words.opcode, op, ty_name), manner, line);
     }
     let kind = atomic::kind(op, ty_name, false).ok_or(Unknown)?;
     let shared_kind = atomic::kind(op, ty_name, true).ok_or(Unknown)?;
@@ -91,6 +95,76 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     Ok(Op::Atomic(Box::new(Atomic { access, kind, shared_kind, target, b, c })))
 }
 
+/// What atomics do.
+const ATOMICS: [&str; 10] = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"];
+
+/// `atom` on 128 bits.
+fn pair_atomic(names: &mut Names, operands: &[Operand], op: &str, manner: Manner, line: u32) -> Decoded<Op> {
+    let (target, address, b, c) = match (op, operands) {
+        ("exch", [target, address, b]) => (target, address, b, None),
+        ("cas", [target, address, b, c]) => (target, address, b, Some(c)),
+        _ => return Err(Unknown),
+    };
+    let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
+    if manner.count != 1 {
+        return Err(Unknown);
+    }
+    let manner = Manner { strength: Strength::Strong, count: 2, ..manner };
+    let (access, _) = access(names, address, ScalarType::B64, manner, line)?;
+    let mut pair = |operand| names.pair(operand).map(|(low, high)| [low, high]);
+    let target = if matches!(target.kind, OperandKind::Sink) { None } else { Some(pair(target)?) };
+    let (b, c) = (pair(b)?, c.map(&mut pair).transpose()?);
+    if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
+        return Err(Unknown);
+    }
+    Ok(Op::PairAtomic(Box::new(PairAtomic { access, target, b, c })))
+}
+
+/// `atom` or `red` on each element of a vector in global memory: one atomic after the other, as no order holds among them.
+fn vector_atomic(
+    names: &mut Names,
+    operands: &[Operand],
+    (opcode, op, ty_name): (&str, &str, &str),
+    manner: Manner,
+    line: u32,
+) -> Decoded<Op> {
+    let ty = ScalarType::from_name(ty_name).ok_or(Unknown)?;
+    let (targets, address, values) = match (opcode, operands) {
+        ("atom", [targets, address, values]) => (Some(elements(targets)), address, elements(values)),
+        ("red", [address, values]) => (None, address, elements(values)),
+        _ => return Err(Unknown),
+    };
+    let known = match ty {
+        ScalarType::F32 => op == "add" && manner.count <= 4,
+        ScalarType::F16 | ScalarType::Bf16 => matches!(op, "add" | "min" | "max"),
+        ScalarType::F16x2 | ScalarType::Bf16x2 => matches!(op, "add" | "min" | "max") && manner.count <= 4,
+        _ => false,
+    };
+    let count = manner.count as usize;
+    if !known || values.len() != count || targets.as_ref().is_some_and(|targets| targets.len() != count) {
+        return Err(Unknown);
+    }
+    let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
+    let kind = atomic::kind(op, ty_name, false).ok_or(Unknown)?;
+    let manner = Manner { strength: Strength::Strong, ..manner };
+    let (whole, _) = access(names, address, ty, manner, line)?;
+    if !matches!(whole.space, Space::Global | Space::Generic) {
+        return Err(Unknown);
+    }
+    let mut list = Vec::with_capacity(count);
+    for (index, value) in values.into_iter().enumerate() {
+        let target = match &targets {
+            Some(targets) => names.optional_target(targets[index])?.map(|(reg, _)| reg),
+            None => None,
+        };
+        let offset = whole.offset + index as i64 * i64::from(whole.element_bytes);
+        let access = Access { count: 1, offset, ..whole };
+        let b = names.source(value, ty)?;
+        list.push(Atomic { access, kind, shared_kind: kind, target, b, c: None });
+    }
+    Ok(Op::VectorAtomic(Box::new(whole), list))
+}
+
 /// `membar` and `fence`: memory is always consistent here, but blocks may rely on order now.
 pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     words.take_any(&["sc", "acq_rel", "acquire", "release"]);
@@ -108,16 +182,24 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
 
 /// What an access says beside its type.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
+pub(crate) struct Manner {
     space: Option<Space>,
     strength: Strength,
     /// Whether it orders other accesses.
     orders: bool,
     count: u32,
+    /// `.shared::cluster`
+    cluster: bool,
 }
 
 impl Manner {
-    fn take(words: &mut Words) -> Decoded<Self> {
+    /// An access of one element to a space that the instruction names itself.
+    pub(crate) fn plain(space: Space, strength: Strength) -> Self {
+        Self { space: Some(space), strength, orders: false, count: 1, cluster: false }
+    }
+
+    /// Takes all words about it; none may be left.
+    pub(crate) fn take(words: &mut Words) -> Decoded<Self> {
         let orders = words.take_any(&["acquire", "release", "acq_rel"]).is_some();
         let strong = orders || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
         let strength = if strong { Strength::Strong } else { Strength::Weak };
@@ -125,16 +207,19 @@ impl Manner {
             "global",
             "shared",
             "shared::cta",
+            "shared::cluster",
             "local",
             "param",
             "param::entry",
             "param::func",
             "const",
         ]);
+        let cluster = space == Some("shared::cluster");
         let space = space.map(|name| match name {
             "global" | "const" => Space::Global,
             "local" => Space::Local,
-            "shared" | "shared::cta" => Space::Shared,
+            // A block is a cluster of its own.
+            "shared" | "shared::cta" | "shared::cluster" => Space::Shared,
             _ => Space::Param,
         });
         let count = match words.take_any(&["v2", "v4", "v8"]) {
@@ -149,7 +234,7 @@ impl Manner {
                 || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
-        Ok(Self { space, strength, orders, count })
+        Ok(Self { space, strength, orders, count, cluster })
     }
 }
 
@@ -163,6 +248,20 @@ fn is_hint(word: &str) -> bool {
 fn memory_type(name: &str) -> Decoded<ScalarType> {
     let ty = ScalarType::from_name(name).ok_or(Unknown)?;
     if matches!(ty.size_bytes(), 1 | 2 | 4 | 8) && ty != ScalarType::Pred { Ok(ty) } else { Err(Unknown) }
+}
+
+/// The access of one element of a matrix in memory, at the place where the matrix starts.
+pub(crate) fn matrix_access(
+    names: &mut Names,
+    address: &Address,
+    ty: ScalarType,
+    manner: Manner,
+    line: u32,
+) -> Decoded<Access> {
+    if manner.count != 1 {
+        return Err(Unknown);
+    }
+    Ok(access(names, address, ty, manner, line)?.0)
 }
 
 fn elements(operand: &Operand) -> Vec<&Operand> {
@@ -179,6 +278,9 @@ fn access(
     manner: Manner,
     line: u32,
 ) -> Decoded<(Access, Option<Variable>)> {
+    if manner.cluster && !names.alone {
+        return Err(Unknown);
+    }
     let (base, offset, variable) = names.address(address)?;
     let space = match (manner.space.unwrap_or(Space::Generic), variable) {
         // A symbol names its space, even in a generic access.

@@ -6,12 +6,16 @@
 mod bits;
 mod compare;
 mod convert;
+mod copy;
 mod float;
 mod flow;
 mod integer;
 mod layout;
+mod matrix;
 mod memory;
+mod numbering;
 mod scope;
+mod special;
 mod table;
 mod warp;
 mod words;
@@ -141,6 +145,8 @@ fn kernel(module: &Module, entry: &Function, variables: &Variables) -> Result<Co
     let mut names = Names::new(&entry.name);
     names.code.param_bytes = param_bytes;
     names.code.shared = plan.layout;
+    let cluster = entry.tuning("reqnctapercluster").map_or([1; 3], dimensions);
+    names.alone = cluster == [1; 3];
     names.code.required_block = entry.tuning("reqntid").map(dimensions);
     names.code.max_threads = entry.tuning("maxntid").map_or(MAX_THREADS, |values| {
         dimensions(values).iter().fold(1u32, |product, n| product.saturating_mul(*n))

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::code::{Code, LaneMask, Relocation, Special};
+use crate::code::{Code, Relocation, Special};
+use crate::decode::numbering::{READ_ONLY, Renumber};
+use crate::decode::special::special;
 use crate::decode::words::{Decoded, Unknown, is_float};
 use crate::form::{AddressBase, Pred, PredSource, R32, R64, Reg};
 use crate::ptx::{self, Name, Number, Operand, OperandKind, ScalarType};
@@ -12,6 +14,8 @@ use crate::ptx::{self, Name, Number, Operand, OperandKind, ScalarType};
 pub(crate) enum Register {
     Data(Reg, ScalarType),
     Pred(Pred),
+    /// 128 bits as two registers, the low one first.
+    Pair(R64, R64),
 }
 
 /// Where a variable lies.
@@ -50,11 +54,10 @@ pub(crate) struct Names {
     pub(crate) label_places: Vec<Option<usize>>,
     /// Whether a device function is being decoded, whose parameters lie in local memory.
     pub(crate) in_function: bool,
+    /// Whether every block is a cluster of its own.
+    pub(crate) alone: bool,
     never: Option<Pred>,
 }
-
-/// Constants and special values are numbered from here until all written registers are counted.
-const READ_ONLY: u32 = 1 << 31;
 
 impl Names {
     pub(crate) fn new(kernel: &str) -> Self {
@@ -72,6 +75,7 @@ impl Names {
             addresses: BTreeMap::new(),
             label_places: Vec::new(),
             in_function: false,
+            alone: true,
             never: None,
         }
     }
@@ -153,6 +157,7 @@ impl Names {
             (ScalarType::Pred, _) => Register::Pred(self.new_pred()),
             (_, 1 | 2 | 4) => Register::Data(Reg::Narrow(self.new32()), ty),
             (_, 8) => Register::Data(Reg::Wide(self.new64()), ty),
+            (_, 16) => Register::Pair(self.new64(), self.new64()),
             _ => return None,
         })
     }
@@ -200,6 +205,7 @@ impl Names {
         match &operand.kind {
             OperandKind::Register { name, component: None } => match self.register(name)? {
                 Register::Data(_, ty) => Some(ty.size_bytes()),
+                Register::Pair(..) => Some(16),
                 Register::Pred(_) => None,
             },
             _ => None,
@@ -238,6 +244,17 @@ impl Names {
         match operand.kind {
             OperandKind::Sink => Ok(None),
             _ => self.target(operand).map(Some),
+        }
+    }
+
+    /// A register of 128 bits: its low and its high half.
+    pub(crate) fn pair(&mut self, operand: &Operand) -> Decoded<(R64, R64)> {
+        match &operand.kind {
+            OperandKind::Register { name, component: None } => match self.register(name) {
+                Some(Register::Pair(low, high)) => Ok((low, high)),
+                _ => Err(Unknown),
+            },
+            _ => Err(Unknown),
         }
     }
 
@@ -312,10 +329,13 @@ impl Names {
                 {
                     return match register {
                         Register::Data(reg, _) => Ok(reg),
-                        Register::Pred(_) => Err(Unknown),
+                        Register::Pred(_) | Register::Pair(..) => Err(Unknown),
                     };
                 }
                 let special = special(name, component.as_deref()).ok_or(Unknown)?;
+                if name.contains("cluster") && !self.alone {
+                    return Err(Unknown);
+                }
                 Ok(Reg::Narrow(self.special(special)))
             }
             OperandKind::Immediate(number) => Ok(self.immediate(number, ty)),
@@ -446,40 +466,8 @@ impl Names {
             }
         }
         for inst in &mut self.code.insts {
-            inst.op.renumber(&|reg| if reg.0 >= READ_ONLY { low(reg) } else { reg }, &|reg| {
-                if reg.0 >= READ_ONLY { high(reg) } else { reg }
-            });
+            inst.op.sources(&mut Renumber { written32, written64 });
         }
         self.code
     }
-}
-
-/// The special register of that name, unless it is a clock.
-fn special(name: &str, component: Option<&str>) -> Option<Special> {
-    let dimension = match component {
-        None => None,
-        Some("x") => Some(0),
-        Some("y") => Some(1),
-        Some("z") => Some(2),
-        Some(_) => return None,
-    };
-    Some(match (name, dimension) {
-        ("%tid", Some(dimension)) => Special::Tid(dimension),
-        ("%ntid", Some(dimension)) => Special::Ntid(dimension),
-        ("%ctaid", Some(dimension)) => Special::Ctaid(dimension),
-        ("%nctaid", Some(dimension)) => Special::Nctaid(dimension),
-        ("%laneid", None) => Special::LaneId,
-        ("%warpid", None) => Special::WarpId,
-        ("%nwarpid", None) => Special::WarpCount,
-        ("%lanemask_eq", None) => Special::LaneMask(LaneMask::Equal),
-        ("%lanemask_lt", None) => Special::LaneMask(LaneMask::Below),
-        ("%lanemask_le", None) => Special::LaneMask(LaneMask::UpTo),
-        ("%lanemask_gt", None) => Special::LaneMask(LaneMask::Above),
-        ("%lanemask_ge", None) => Special::LaneMask(LaneMask::From),
-        ("%smid" | "%gridid", None) => Special::Zero,
-        ("%nsmid", None) => Special::One,
-        ("%dynamic_smem_size", None) => Special::DynamicShared,
-        ("%total_smem_size", None) => Special::TotalShared,
-        _ => return None,
-    })
 }

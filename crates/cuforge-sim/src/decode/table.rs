@@ -2,7 +2,7 @@
 
 use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words, is_float};
-use crate::decode::{bits, compare, convert, float, integer, memory, warp};
+use crate::decode::{bits, compare, convert, copy, float, integer, matrix, memory, warp};
 use crate::form::Op;
 use crate::ptx::{Instruction, ScalarType};
 
@@ -23,11 +23,13 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" => {
             float::decode(names, words, operands)
         }
+        "vabsdiff4" | "vadd4" | "vsub4" | "vmin4" | "vmax4" | "vabsdiff2" | "vadd2" | "vsub2" | "vmin2"
+        | "vmax2" => integer::video(names, words, operands),
         "dp4a" | "dp2a" => integer::dot(names, words, operands),
         "and" | "or" | "xor" | "not" | "cnot" => bits::logic(names, words, operands),
         "shl" | "shr" | "shf" => bits::shift(names, words, operands),
         "popc" | "clz" | "brev" | "bfind" => bits::count(names, words, operands),
-        "bfe" | "bfi" | "lop3" | "prmt" | "szext" | "bmsk" => bits::field(names, words, operands),
+        "bfe" | "bfi" | "lop3" | "prmt" | "szext" | "bmsk" | "fns" => bits::field(names, words, operands),
         "setp" => compare::setp(names, words, operands),
         "set" => compare::set(names, words, operands),
         "selp" | "slct" => compare::select(names, words, operands),
@@ -39,6 +41,7 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "ld" | "ldu" => memory::load(names, words, operands, line),
         "st" => memory::store(names, words, operands, line),
         "atom" | "red" => memory::atomic(names, words, operands, line),
+        "cp" => copy::decode(names, words, operands, line),
         "membar" | "fence" => memory::fence(names, words, operands),
         // Hints, which change nothing that a program can see here.
         "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "applypriority" => {
@@ -54,6 +57,22 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "activemask" => warp::activemask(names, words, operands),
         "elect" => warp::elect(names, words, operands),
         "bar" | "barrier" => warp::barrier(names, words, operands),
+        "mma" => matrix::mma(names, words, operands),
+        "wmma" => matrix::wmma(names, words, operands, line),
+        "ldmatrix" => matrix::load_rows(names, words, operands, line),
+        "stmatrix" => matrix::store_rows(names, words, operands, line),
+        "movmatrix" => matrix::transpose(names, words, operands),
+        "mapa" => convert::mapa(names, words, operands),
+        // Grids depend on nothing here that has not ended.
+        "griddepcontrol" => {
+            words.take_any(&["wait", "launch_dependents"]).ok_or(Unknown)?;
+            words.end()?;
+            Ok(Op::Nop)
+        }
+        "brkpt" => {
+            words.end()?;
+            Ok(Op::Trap)
+        }
         "trap" => {
             words.end()?;
             Ok(Op::Trap)
@@ -71,7 +90,7 @@ fn has_type(instruction: &Instruction) -> bool {
         "shr" => matches!(ty, Some(B16 | B32 | B64 | U16 | U32 | U64 | S16 | S32 | S64)),
         "popc" | "clz" | "brev" | "bfi" | "match" => matches!(ty, Some(B32 | B64)),
         "bfind" | "bfe" => matches!(ty, Some(U32 | U64 | S32 | S64)),
-        "shf" | "lop3" | "bmsk" | "shfl" | "activemask" => ty == Some(B32),
+        "shf" | "lop3" | "bmsk" | "fns" | "shfl" | "activemask" => ty == Some(B32),
         // Its mode comes after its type.
         "prmt" => instruction.mnemonic.modifiers().next() == Some("b32"),
         "szext" => matches!(ty, Some(U32 | S32)),

@@ -130,11 +130,15 @@ pub(crate) fn barrier(names: &mut Names, mut words: Words, operands: &[Operand])
         let ([members], true) = (operands, sync) else { return Err(Unknown) };
         return Ok(Op::WarpSync(names.source32(members, ScalarType::B32)?));
     }
+    if words.opcode == "barrier" && words.take("cluster") {
+        return cluster_barrier(names, words, operands);
+    }
     words.take("cta");
     let aligned = words.take("aligned") || words.opcode == "bar";
     let what = words.take_any(&["sync", "arrive", "red"]).ok_or(Unknown)?;
     let mut barrier = Barrier {
         id: names.constant32(0),
+        cluster: false,
         threads: None,
         aligned,
         arrive: what == "arrive",
@@ -175,6 +179,32 @@ pub(crate) fn barrier(names: &mut Names, mut words: Words, operands: &[Operand])
     }
     words.end()?;
     Ok(Op::Barrier(Box::new(barrier)))
+}
+
+/// `barrier.cluster.arrive` and `barrier.cluster.wait`, where a block is a cluster of its own: who waits, waits for all
+/// threads of the block to wait.
+fn cluster_barrier(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    let what = words.take_any(&["arrive", "wait"]).ok_or(Unknown)?;
+    words.take_any(if what == "wait" { &["acquire"] } else { &["release", "relaxed"] });
+    let aligned = words.take("aligned");
+    words.end()?;
+    if !operands.is_empty() || !names.alone {
+        return Err(Unknown);
+    }
+    if what == "arrive" {
+        return Ok(Op::Nop);
+    }
+    let id = names.constant32(0);
+    Ok(Op::Barrier(Box::new(Barrier {
+        id,
+        cluster: true,
+        threads: None,
+        aligned,
+        arrive: false,
+        reduction: None,
+        p: None,
+        d: None,
+    })))
 }
 
 fn target_and_pred(names: &mut Names, target: &Operand) -> Decoded<(Option<R32>, Option<Pred>)> {

@@ -59,7 +59,7 @@ impl Machine<'_> {
         }
     }
 
-    fn load_from(
+    pub(crate) fn load_from(
         &mut self,
         space: Space,
         warp: &mut Warp,
@@ -122,7 +122,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn store_to(
+    pub(crate) fn store_to(
         &mut self,
         space: Space,
         warp: &mut Warp,

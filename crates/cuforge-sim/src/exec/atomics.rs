@@ -8,39 +8,85 @@ use crate::exec::machine::{Machine, window};
 use crate::exec::view::Located;
 use crate::exec::warp::{Registers, Warp};
 use crate::fault::{AccessKind, Fault};
-use crate::form::{Atomic, AtomicKind, Reg, Space};
+use crate::form::{Access, Atomic, AtomicKind, PairAtomic, Reg, Space};
 use crate::lanes::{L64, LANES, Mask, lanes_of};
 
 impl Machine<'_> {
     /// `atom` or `red`.
     pub(crate) fn atomic(&mut self, warp: &mut Warp, mask: Mask, atomic: &Atomic) -> Result<(), Box<Fault>> {
-        let address = addresses(&warp.regs, &atomic.access);
-        if atomic.access.space != Space::Generic {
-            return self.atomic_in(atomic.access.space, warp, mask, &address, atomic);
-        }
-        for (space, lanes) in by_space(mask, &address) {
-            let inside = address.map(|address| address.wrapping_sub(window(space)));
-            self.atomic_in(space, warp, lanes, &inside, atomic)?;
+        let mut old = [0; LANES];
+        self.change(warp, mask, &atomic.access, |regs, space, lane, word| {
+            old[lane] = word as u64;
+            let kind = if space == Space::Shared { atomic.shared_kind } else { atomic.kind };
+            u128::from(changed(regs, atomic, kind, lane, old[lane]))
+        })?;
+        if let Some(target) = atomic.target {
+            warp.regs.set(target, &old, mask);
         }
         Ok(())
     }
 
-    fn atomic_in(
+    /// `atom` on 128 bits.
+    pub(crate) fn pair_atomic(
         &mut self,
-        space: Space,
         warp: &mut Warp,
         mask: Mask,
+        atomic: &PairAtomic,
+    ) -> Result<(), Box<Fault>> {
+        let (mut low, mut high) = ([0; LANES], [0; LANES]);
+        self.change(warp, mask, &atomic.access, |regs, _, lane, old| {
+            (low[lane], high[lane]) = (old as u64, (old >> 64) as u64);
+            let operand = |[low, high]: [crate::form::R64; 2]| {
+                u128::from(regs.get64(low)[lane]) | u128::from(regs.get64(high)[lane]) << 64
+            };
+            match atomic.c {
+                None => operand(atomic.b),
+                Some(c) if operand(atomic.b) == old => operand(c),
+                Some(_) => old,
+            }
+        })?;
+        if let Some([to_low, to_high]) = atomic.target {
+            warp.regs.set64(to_low, &low, mask);
+            warp.regs.set64(to_high, &high, mask);
+        }
+        Ok(())
+    }
+
+    /// Puts what `f` makes of the old value in its place, lane by lane.
+    fn change(
+        &mut self,
+        warp: &Warp,
+        mask: Mask,
+        access: &Access,
+        mut f: impl FnMut(&Registers, Space, usize, u128) -> u128,
+    ) -> Result<(), Box<Fault>> {
+        let address = addresses(&warp.regs, access);
+        if access.space != Space::Generic {
+            return self.change_in(access.space, warp, mask, &address, access, &mut f);
+        }
+        for (space, lanes) in by_space(mask, &address) {
+            let inside = address.map(|address| address.wrapping_sub(window(space)));
+            self.change_in(space, warp, lanes, &inside, access, &mut f)?;
+        }
+        Ok(())
+    }
+
+    fn change_in(
+        &mut self,
+        space: Space,
+        warp: &Warp,
+        mask: Mask,
         address: &L64,
-        atomic: &Atomic,
+        access: &Access,
+        f: &mut impl FnMut(&Registers, Space, usize, u128) -> u128,
     ) -> Result<(), Box<Fault>> {
         let kind = AccessKind::Atomic;
-        let bytes = atomic.access.bytes();
+        let bytes = access.bytes();
         self.check_alignment(warp, mask, address, bytes, kind, space)?;
-        let mut old = [0; LANES];
         match space {
             Space::Global | Space::Generic => {
-                let located = self.locate(warp, mask, address, &atomic.access, kind)?;
-                self.touch_global(&located, mask, address, &atomic.access, true);
+                let located = self.locate(warp, mask, address, access, kind)?;
+                self.touch_global(&located, mask, address, access, true);
                 for lane in lanes_of(mask) {
                     let allocation = match &located {
                         Located::One(allocation) => *allocation,
@@ -48,9 +94,9 @@ impl Machine<'_> {
                     };
                     let words = self.shot.view.words(allocation);
                     let at = (address[lane] - self.shot.view.base(allocation)) as usize;
-                    old[lane] = element(at, bytes, false, |word| words[word].load(Relaxed));
-                    let new = changed(&warp.regs, atomic, atomic.kind, lane, old[lane]);
-                    put_element(at, bytes, new, |word, value, bits| put(&words[word], value, bits));
+                    let old = value(at, bytes, |word| words[word].load(Relaxed));
+                    let new = f(&warp.regs, space, lane, old);
+                    put_value(at, bytes, new, |word, value, bits| put(&words[word], value, bits));
                 }
             }
             Space::Shared => {
@@ -65,25 +111,37 @@ impl Machine<'_> {
                         return Err(self.hazard(warp, lane, kind, found));
                     }
                     let shared = &mut self.shared[..];
-                    old[lane] = element(at as usize, bytes, false, |word| shared[word]);
-                    let new = changed(&warp.regs, atomic, atomic.shared_kind, lane, old[lane]);
-                    put_element(at as usize, bytes, new, |word, value, bits| {
+                    let new = f(&warp.regs, space, lane, value(at as usize, bytes, |word| shared[word]));
+                    put_value(at as usize, bytes, new, |word, value, bits| {
                         shared[word] = shared[word] & !bits | value & bits;
                     });
                 }
             }
             Space::Local | Space::Param => {
-                return Err(self.unsupported(
-                    warp,
-                    Warp::lowest(mask),
-                    "atomic on local or parameter memory",
-                ));
+                let what = "atomic on local or parameter memory";
+                return Err(self.unsupported(warp, Warp::lowest(mask), what));
             }
         }
-        if let Some(target) = atomic.target {
-            warp.regs.set(target, &old, mask);
-        }
         Ok(())
+    }
+}
+
+/// A value of up to 16 bytes.
+#[inline(always)]
+fn value(at: usize, bytes: u32, word: impl Fn(usize) -> u32) -> u128 {
+    if bytes == 16 {
+        return u128::from(element(at, 8, false, &word)) | u128::from(element(at + 8, 8, false, &word)) << 64;
+    }
+    u128::from(element(at, bytes, false, word))
+}
+
+#[inline(always)]
+fn put_value(at: usize, bytes: u32, value: u128, mut put: impl FnMut(usize, u32, u32)) {
+    if bytes == 16 {
+        put_element(at, 8, value as u64, &mut put);
+        put_element(at + 8, 8, (value >> 64) as u64, put);
+    } else {
+        put_element(at, bytes, value as u64, put);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sixteen barriers of a block.
+//! The sixteen barriers of a block, and that of its cluster.
 
 use crate::exec::machine::{Machine, lanes_in};
 use crate::exec::options::ExitedThreads;
@@ -6,6 +6,12 @@ use crate::exec::warp::{Group, Wait, Warp};
 use crate::fault::{Fault, Missing};
 use crate::form::BarrierReduction;
 use crate::lanes::{LANES, lanes_of};
+
+/// Number of the cluster's barrier; exited threads count as arrived there.
+pub(crate) const CLUSTER_BARRIER: u32 = 16;
+
+/// Barriers in all.
+const COUNT: usize = 17;
 
 /// One barrier between two completions.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +30,7 @@ struct Slot {
 /// The barriers of a block.
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
-    slots: [Slot; 16],
+    slots: [Slot; COUNT],
 }
 
 impl Barriers {
@@ -43,7 +49,7 @@ impl Barriers {
         index: usize,
         id: u32,
     ) -> Result<Vec<usize>, Box<Fault>> {
-        let slot = &mut self.slots[id as usize & 15];
+        let slot = &mut self.slots[(id as usize).min(COUNT - 1)];
         let mut released = Vec::new();
         let mut arrives = false;
         for group in waiting(&warps[index]) {
@@ -83,7 +89,7 @@ impl Barriers {
         warps: &mut [Warp],
     ) -> Result<Vec<usize>, Box<Fault>> {
         let mut released = Vec::new();
-        for id in 0..16 {
+        for id in 0..COUNT as u32 {
             released.extend(self.complete(machine, warps, id)?);
         }
         Ok(released)
@@ -95,7 +101,7 @@ impl Barriers {
         warps: &mut [Warp],
         id: u32,
     ) -> Result<Vec<usize>, Box<Fault>> {
-        let slot = &mut self.slots[id as usize & 15];
+        let slot = &mut self.slots[(id as usize).min(COUNT - 1)];
         if slot.waiting.is_empty() {
             return Ok(Vec::new());
         }
@@ -108,6 +114,7 @@ impl Barriers {
             return Ok(Vec::new());
         }
         if slot.threads.is_none()
+            && id != CLUSTER_BARRIER
             && machine.shot.options.checks.exited_threads == ExitedThreads::Fault
             && let Some(thread) = first_exited(machine, warps)
         {
@@ -145,7 +152,7 @@ impl Barriers {
     #[cold]
     pub(crate) fn deadlock(&self, machine: &Machine, warps: &[Warp]) -> Box<Fault> {
         let stuck = |slot: &&Slot| !slot.waiting.is_empty();
-        let mut used = (0..16).filter(|id| stuck(&&self.slots[*id]));
+        let mut used = (0..COUNT).filter(|id| stuck(&&self.slots[*id]));
         let Some(id) = used.next() else {
             return machine.unsupported(&warps[0], 0, "a block in which no warp can run");
         };

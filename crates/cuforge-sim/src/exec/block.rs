@@ -89,6 +89,9 @@ impl<'a> BlockRunner<'a> {
         if let Some(hazards) = &mut machine.hazards {
             hazards.start_block();
         }
+        if code.copies {
+            machine.copies.start_block(machine.shot.threads());
+        }
         self.barriers.start_block();
         for warp in &mut self.warps {
             let regs = &mut warp.regs;

@@ -1,6 +1,7 @@
 //! What the blocks of a launch share, and the state of the one block that a host thread runs.
 
 use crate::code::Code;
+use crate::exec::copies::Copies;
 use crate::exec::options::LaunchOptions;
 use crate::exec::view::GlobalView;
 use crate::exec::warp::Warp;
@@ -113,6 +114,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) block_index: u32,
     pub(crate) shared: Vec<u32>,
     pub(crate) hazards: Option<SharedShadow>,
+    pub(crate) copies: Copies,
     /// Range that the last access of each global site was in.
     pub(crate) hints: Vec<u32>,
     /// Warp instructions of this block so far.
@@ -134,6 +136,7 @@ impl<'a> Machine<'a> {
             block_index: 0,
             shared: vec![0; span.div_ceil(4)],
             hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2, partial)),
+            copies: Copies::default(),
             hints: vec![0; shot.code.global_sites.len()],
             steps: 0,
             instructions: 0,
@@ -200,7 +203,8 @@ impl<'a> Machine<'a> {
     ) -> Box<Fault> {
         let earlier_place = self.shot.place(self.ctaid, earlier.thread(), earlier.pc());
         let kind = match self.shot.code.insts.get(earlier.pc()).map(|inst| &inst.op) {
-            Some(Op::Store(_)) => AccessKind::Write,
+            Some(Op::Store(_) | Op::AsyncCopy(_)) => AccessKind::Write,
+            Some(Op::Tile(tile)) if tile.stores() => AccessKind::Write,
             Some(Op::Atomic(_)) => AccessKind::Atomic,
             _ => AccessKind::Read,
         };

@@ -1,9 +1,10 @@
 //! What each instruction does that neither jumps nor waits.
 
+use crate::exec::access::addresses;
 use crate::exec::exchange::{match_values, redux, shuffle, vote};
 use crate::exec::machine::{Machine, space_of, window};
 use crate::exec::warp::{Registers, Warp};
-use crate::fault::Fault;
+use crate::fault::{AccessKind, Fault};
 use crate::form::{BoolOp, CarryUse, HalvesOut, Op, Pred, PredSource, R32, R64, Test};
 use crate::lanes::{L32, L64, LANES, Mask, lanes_of, map1};
 
@@ -193,6 +194,23 @@ impl Machine<'_> {
                 }
                 regs.set(*d, &out, mask);
             }
+            Op::MovePair([to_low, to_high], [low, high]) => {
+                let (low, high) = (*regs.get64(*low), *regs.get64(*high));
+                regs.set64(*to_low, &low, mask);
+                regs.set64(*to_high, &high, mask);
+            }
+            Op::PairAtomic(atomic) => self.pair_atomic(warp, mask, atomic)?,
+            Op::VectorAtomic(access, list) => {
+                let address = addresses(&warp.regs, access);
+                let bytes = access.bytes();
+                self.check_alignment(warp, mask, &address, bytes, AccessKind::Atomic, access.space)?;
+                for atomic in list {
+                    self.atomic(warp, mask, atomic)?;
+                }
+            }
+            Op::AsyncCopy(copy) => self.start_copy(warp, mask, copy)?,
+            Op::CopyCommit => self.commit_copies(warp, mask),
+            Op::CopyWait(most) => self.wait_for_copies(warp, mask, *most),
             Op::Atomic(atomic) => self.atomic(warp, mask, atomic)?,
             Op::CvtaTo(space, d, a) => {
                 let base = window(*space);
@@ -214,6 +232,7 @@ impl Machine<'_> {
             Op::Vote(op) => vote(regs, mask, op),
             Op::Match(op) => match_values(regs, mask, op),
             Op::Redux(op) => redux(regs, mask, op),
+            Op::Tile(tile) => self.tile(warp, mask, tile)?,
             Op::ActiveMask(d) => regs.set32(*d, &[mask; LANES], mask),
             Op::Elect(d, p, members) => {
                 let members = *regs.get32(*members);

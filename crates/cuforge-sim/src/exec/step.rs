@@ -131,6 +131,7 @@ fn members(op: &Op) -> Option<R32> {
         Op::Vote(op) => op.members,
         Op::Match(op) => Some(op.members),
         Op::Redux(op) => Some(op.members),
+        Op::Tile(tile) => Some(tile.members()),
         Op::Elect(_, _, members) => Some(*members),
         _ => None,
     }

@@ -1,10 +1,11 @@
 //! Meeting of lanes at `.sync` instructions and at barriers.
 
+use crate::exec::barrier::CLUSTER_BARRIER;
 use crate::exec::machine::Machine;
 use crate::exec::warp::{Wait, Warp};
 use crate::fault::{Fault, Missing};
 use crate::form::{Barrier, Op};
-use crate::lanes::{L32, Mask, lanes_of};
+use crate::lanes::{L32, LANES, Mask, lanes_of};
 
 /// How a run of a warp ends for now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,10 +92,10 @@ impl Machine<'_> {
         mask: Mask,
         barrier: &Barrier,
     ) -> Result<Option<u32>, Box<Fault>> {
-        let ids = warp.regs.get32(barrier.id);
+        let ids = if barrier.cluster { &[CLUSTER_BARRIER; LANES] } else { warp.regs.get32(barrier.id) };
         let lane = Warp::lowest(mask);
         let id = ids[lane];
-        if id > 15 || lanes_of(mask).any(|lane| ids[lane] != id) {
+        if id > 15 && !barrier.cluster || lanes_of(mask).any(|lane| ids[lane] != id) {
             return Err(self.unsupported(
                 warp,
                 lane,

@@ -49,6 +49,8 @@ pub(crate) struct Format {
 pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10 };
 /// `.bf16`
 pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7 };
+/// `.tf32`, without the low bits of its register.
+pub(crate) const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10 };
 /// `.f32`
 pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23 };
 

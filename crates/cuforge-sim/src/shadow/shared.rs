@@ -86,6 +86,8 @@ pub(crate) struct SharedShadow {
     /// Where barriers of some warps only are possible: readers beyond the two of a cell. With barriers of the whole
     /// block alone, two are enough, as both are ordered before a later write or none is.
     others: Option<HashMap<usize, Vec<Touch>>>,
+    /// Granules that copies beside the threads are about to write: nothing is ordered with those yet.
+    in_flight: HashMap<usize, Touch>,
 }
 
 impl SharedShadow {
@@ -99,6 +101,7 @@ impl SharedShadow {
             known: Box::new([[0; MAX_WARPS]; MAX_WARPS]),
             lanes: vec![None; MAX_WARPS],
             others: partial.then(HashMap::new),
+            in_flight: HashMap::new(),
         };
         shadow.start_block();
         shadow
@@ -117,6 +120,7 @@ impl SharedShadow {
         if let Some(others) = &mut self.others {
             others.clear();
         }
+        self.in_flight.clear();
         self.clocks = [first; MAX_WARPS];
         *self.known = [[first; MAX_WARPS]; MAX_WARPS];
     }
@@ -180,8 +184,10 @@ impl SharedShadow {
         let warp = (thread >> 5) as usize;
         let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
         let known = Known { warps: &self.known[warp], lanes: self.lanes[warp].as_deref() };
-        let first = (address >> self.granule_log2) as usize;
-        let last = ((address + bytes - 1) >> self.granule_log2) as usize;
+        let (first, last) = self.granules(address, bytes);
+        if let Some(found) = self.in_flight(first, last) {
+            return Some(found);
+        }
         for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
             if cell.writer.conflicts(touch, known) {
                 return Some((cell.writer, ((first + index) << self.granule_log2) as u32));
@@ -201,6 +207,49 @@ impl SharedShadow {
         None
     }
 
+    /// First and last granule of an access.
+    #[inline(always)]
+    fn granules(&self, address: u32, bytes: u32) -> (usize, usize) {
+        ((address >> self.granule_log2) as usize, ((address + bytes - 1) >> self.granule_log2) as usize)
+    }
+
+    /// The first of the granules that a copy is about to write.
+    #[inline(always)]
+    fn in_flight(&self, first: usize, last: usize) -> Option<(Touch, u32)> {
+        if self.in_flight.is_empty() {
+            return None;
+        }
+        let copied = |at: usize| Some((*self.in_flight.get(&at)?, (at << self.granule_log2) as u32));
+        (first..=last).find_map(copied)
+    }
+
+    /// Notes the start of a copy beside the thread: it needs the order of a write before, and has none after.
+    pub(crate) fn start_copy(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        thread: u32,
+        pc: usize,
+    ) -> Option<(Touch, u32)> {
+        let found = self.write(address, bytes, thread, pc, false);
+        let touch = Touch::new(thread, pc, false, self.clocks[(thread >> 5) as usize]);
+        let (first, last) = self.granules(address, bytes);
+        self.in_flight.extend((first..=last).map(|at| (at, touch)));
+        found
+    }
+
+    /// Notes that a thread has waited for a copy: its writes are now those of the thread.
+    pub(crate) fn end_copy(&mut self, address: u32, bytes: u32, thread: u32, pc: usize) {
+        let touch = Touch::new(thread, pc, false, self.clocks[(thread >> 5) as usize]);
+        let (first, last) = self.granules(address, bytes);
+        for at in first..=last {
+            self.in_flight.remove(&at);
+            if let Some(cell) = self.cells.get_mut(at) {
+                *cell = Cell { writer: touch, ..Cell::default() };
+            }
+        }
+    }
+
     /// Notes a write; gives the first unordered earlier access and its address.
     #[inline(always)]
     pub(crate) fn write(
@@ -214,8 +263,10 @@ impl SharedShadow {
         let warp = (thread >> 5) as usize;
         let touch = Touch::new(thread, pc, strong, self.clocks[warp]);
         let known = Known { warps: &self.known[warp], lanes: self.lanes[warp].as_deref() };
-        let first = (address >> self.granule_log2) as usize;
-        let last = ((address + bytes - 1) >> self.granule_log2) as usize;
+        let (first, last) = self.granules(address, bytes);
+        if let Some(found) = self.in_flight(first, last) {
+            return Some(found);
+        }
         for (index, cell) in self.cells.get_mut(first..=last)?.iter_mut().enumerate() {
             let at = ((first + index) << self.granule_log2) as u32;
             for earlier in [cell.writer, cell.reader, cell.second] {
@@ -318,6 +369,22 @@ mod tests {
         s.write(0, 4, 0, 1, false);
         s.start_block();
         assert_eq!(s.write(0, 4, 100, 1, false), None);
+    }
+
+    #[test]
+    fn a_copy_is_ordered_with_nobody_until_its_thread_has_waited() {
+        let mut s = shadow();
+        assert_eq!(s.start_copy(0, 16, 3, 5), None);
+        s.barrier(&[0, 1], &[]);
+        // Neither a barrier nor being the same thread helps.
+        assert_eq!(s.read(4, 4, 3, 6, false).unwrap().1, 4);
+        assert!(s.write(12, 4, 40, 6, false).is_some());
+        assert_eq!(s.read(16, 4, 3, 6, false), None);
+        s.end_copy(0, 16, 3, 5);
+        assert_eq!(s.read(4, 4, 3, 6, false), None);
+        assert!(s.read(4, 4, 40, 6, false).is_some());
+        s.barrier(&[0, 1], &[]);
+        assert_eq!(s.read(8, 4, 40, 6, false), None);
     }
 
     #[test]

@@ -15,3 +15,4 @@ mod launches;
 mod nvrtc;
 mod robustness;
 mod spaces;
+mod tiles;

@@ -1,4 +1,4 @@
-"""Records what a GPU answers to single PTX instructions: `python3 record.py OUT [VECTORS]`.
+"""Records what a GPU answers to single PTX instructions: `python3 record.py OUT [VECTORS [FIRST]]`.
 
 Needs a driver and a device of compute capability 9.0; nothing else. Each form becomes a kernel in which every thread
 runs the instruction on its own operands. OUT gets, for each form, a line
@@ -7,7 +7,8 @@ runs the instruction on its own operands. OUT gets, for each form, a line
 
 and below it one line a vector: operands, `=`, results, all in hexadecimal. The inputs come from a fixed seed.
 VECTORS is the number a form, a multiple of 32; the default is 32. Of forms without `.sync`, whose lanes know nothing of
-each other, only a quarter is written, so that the file stays small; with a larger VECTORS, all.
+each other, only a quarter is written, so that the file stays small; with a larger VECTORS, all. FIRST is the number of the
+first form to record: what a newer list adds can be appended to an older recording.
 """
 
 import ctypes
@@ -66,6 +67,14 @@ def value(kind):
         return rng.getrandbits(1)
     if kind == "few":
         return rng.randrange(4)
+    if kind == "five":
+        return rng.randrange(32)
+    if kind == "nth":
+        return rng.randrange(-9, 10) & 0xFFFFFFFF
+    if kind == "small":
+        # Around the range of 8-bit floats.
+        bits = rng.getrandbits(1) << 31 | rng.randrange(100, 146) << 23 | rng.getrandbits(23)
+        return rng.choice(F32) if corner else bits & ~((1 << rng.randrange(23)) - 1)
     if kind == "angle":
         return struct.unpack("<I", struct.pack("<f", rng.uniform(-3.14159, 3.14159)))[0]
     raise ValueError(kind)
@@ -82,7 +91,7 @@ def near(bits, exponent_bits, fraction_bits):
 
 
 WIDTH = {"f32": 32, "f64": 64, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "i16": 16, "i32": 32, "i64": 64,
-         "sh": 32, "p": 1, "few": 32, "angle": 32}
+         "sh": 32, "p": 1, "few": 32, "angle": 32, "five": 32, "nth": 32, "small": 32}
 
 
 def forms():
@@ -335,6 +344,64 @@ def forms():
     add("ex2.approx.ftz.bf16 $d, $a", "bf16", "bf16")
     add("tanh.approx.f16 $d, $a", "f16", "f16")
     add("tanh.approx.bf16x2 $d, $a", "bf16x2", "bf16x2")
+    # Beyond the first recording.
+    for small in ["e4m3x2", "e5m2x2"]:
+        for relu in ["", ".relu"]:
+            add(f"cvt.rn.satfinite{relu}.{small}.f32 $d, $a, $b", "i16", "small small")
+            add(f"cvt.rn.satfinite{relu}.{small}.f16x2 $d, $a", "i16", "f16x2")
+            add(f"cvt.rn{relu}.f16x2.{small} $d, $a", "f16x2", "i16")
+    add("fns.b32 $d, $a, $b, $c", "i32", "i32 five nth")
+    for parts in "24":
+        for t in ["u32", "s32"]:
+            for op in ["vabsdiff", "vadd", "vsub", "vmin", "vmax"]:
+                add(f"{op}{parts}.{t}.{t}.{t} $d, $a, $b, $c", "i32", "i32 i32 i32")
+                add(f"{op}{parts}.{t}.{t}.{t}.add $d, $a, $b, $c", "i32", "i32 i32 i32")
+    for op in ["min", "max"]:
+        add(f"{op}.s16x2.relu $d, $a, $b", "i32", "i32 i32")
+        add(f"{op}.relu.s32 $d, $a, $b", "i32", "i32 i32")
+    for mode in ["rn", "rz"]:
+        add(f"cvt.{mode}.tf32.f32 $d, $a", "i32", "f32")
+        add(f"cvt.{mode}.relu.tf32.f32 $d, $a", "i32", "f32")
+        for t in ["f16", "bf16"]:
+            add(f"cvt.{mode}.satfinite.{t}.f32 $d, $a", t, "f32")
+            add(f"cvt.{mode}.relu.satfinite.{t}.f32 $d, $a", t, "f32")
+            add(f"cvt.{mode}.satfinite.{t}x2.f32 $d, $a, $b", f"{t}x2", "f32 f32")
+            add(f"cvt.{mode}.relu.satfinite.{t}x2.f32 $d, $a, $b", f"{t}x2", "f32 f32")
+    add("cvt.rna.satfinite.tf32.f32 $d, $a", "i32", "f32")
+    for t in ["u8", "s8"]:
+        add(f"cvt.pack.sat.{t}.s32.b32 $d, $a, $b, $c", "i32", "i32 i32 i32")
+    for t in ["u16", "s16"]:
+        add(f"cvt.pack.sat.{t}.s32 $d, $a, $b", "i32", "i32 i32")
+    bf_ints = {"u16": "i16", "s16": "i16", "u32": "i32", "s32": "i32", "u64": "i64", "s64": "i64"}
+    for t, kind in bf_ints.items():
+        for mode in ["rn", "rz", "rm", "rp"]:
+            add(f"cvt.{mode}.bf16.{t} $d, $a", "bf16", kind)
+        for mode in ["rni", "rzi", "rmi", "rpi"]:
+            add(f"cvt.{mode}.{t}.bf16 $d, $a", kind, "bf16")
+    for mode in ["rn", "rz", "rm", "rp"]:
+        add(f"cvt.{mode}.bf16.f16 $d, $a", "bf16", "f16")
+        add(f"cvt.{mode}.f16.bf16 $d, $a", "f16", "bf16")
+        add(f"cvt.{mode}.bf16.f64 $d, $a", "bf16", "f64")
+        add(f"cvt.{mode[:2]}i.bf16.bf16 $d, $a", "bf16", "bf16")
+    for mode in ["rm", "rp"]:
+        add(f"cvt.{mode}.bf16.f32 $d, $a", "bf16", "f32")
+    add("cvt.f64.bf16 $d, $a", "f64", "bf16")
+    for t in ["f16x2", "bf16x2"]:
+        add(f"tanh.approx.{t} $d, $a", t, t)
+    add("ex2.approx.ftz.bf16x2 $d, $a", "bf16x2", "bf16x2")
+    add("tanh.approx.bf16 $d, $a", "bf16", "bf16")
+    for width, kind in [(16, "i64"), (8, "i32")]:
+        t = "b64" if width == 16 else "b32"
+        add(f"st.global.v2.{t} [$m], {{$a, $b}}; ld.global.v2.{t} {{$e, $d}}, [$m]", f"{kind} {kind}", f"{kind} {kind}")
+        add(f"st.shared.v2.{t} [$s], {{$a, $b}}; ld.shared.v2.{t} {{$e, $d}}, [$s]", f"{kind} {kind}", f"{kind} {kind}")
+    add("st.global.v2.f32 [$m], {$a, $b}; red.global.add.v2.f32 [$m], {$c, $f}; ld.global.v2.f32 {$d, $e}, [$m]",
+        "f32 f32", "f32 f32 f32 f32")
+    add("st.global.v2.b32 [$m], {$a, $b}; red.global.add.noftz.v2.f16x2 [$m], {$c, $f}; ld.global.v2.b32 {$d, $e}, [$m]",
+        "f16x2 f16x2", "f16x2 f16x2 f16x2 f16x2")
+    add("st.global.v2.b64 [$m], {$a, $b}; .reg .b128 %x, %y; mov.b128 %x, {$c, $f}; atom.global.exch.b128 %y, [$m], %x; "
+        "mov.b128 {$d, $e}, %y", "i64 i64", "i64 i64 i64 i64")
+    add("st.global.v2.b64 [$m], {$c, $f}; .reg .b128 %x, %y, %z; mov.b128 %x, {$a, $b}; mov.b128 %z, {$c, $f}; "
+        "atom.global.cas.b128 %y, [$m], %z, %x; ld.global.v2.b64 {$d, $e}, [$m]", "i64 i64", "i64 i64 i64 i64")
     return out
 
 
@@ -388,11 +455,15 @@ def main():
     buffers = [ctypes.c_uint64() for _ in range(3)]
     for buffer in buffers:
         call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(count * 32))
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     refused = 0
     with open(out, "w") as file:
         for index, (template, results, operands) in enumerate(forms()):
+            # Drawn for those before FIRST too, so that the numbers do not depend on it.
             vectors = [[value(kind) for kind in operands] for _ in range(count)]
-            text = f".version 8.0\n.target sm_90\n.address_size 64\n{kernel(index, template, results, operands)}\n"
+            if index < first:
+                continue
+            text = f".version 8.6\n.target sm_90\n.address_size 64\n{kernel(index, template, results, operands)}\n"
             log = ctypes.create_string_buffer(4096)
             options = (ctypes.c_int * 2)(5, 6)
             values = (ctypes.c_void_p * 2)(ctypes.cast(log, ctypes.c_void_p), 4096)
@@ -417,7 +488,7 @@ def main():
             for vector, answer in list(zip(vectors, zip(answers[::2], answers[1::2])))[:keep]:
                 file.write(" ".join(f"{v:x}" for v in vector) + " = ")
                 file.write(" ".join(f"{v:x}" for v in answer[: len(results)]) + "\n")
-    print(f"{index + 1} forms, {refused} refused, {count} vectors each")
+    print(f"{index + 1 - first} forms, {refused} refused, {count} vectors each")
 
 
 if __name__ == "__main__":
