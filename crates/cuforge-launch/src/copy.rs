@@ -4,6 +4,7 @@ use crate::bulk::{Bulk, CHUNK_BYTES};
 use crate::error::LaunchError;
 use crate::ffi::DeviceAddress;
 use crate::movers::Movers;
+use crate::ranges::range;
 use crate::slab::Slab;
 use crate::staging::{SEGMENT_BYTES, Staging};
 use crate::stream::Stream;
@@ -26,6 +27,7 @@ impl Slab {
     /// [`LaunchError::TooLong`], [`LaunchError::View`] (nothing is written then), [`LaunchError::OtherDevice`],
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
     pub fn write(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
+        range!("write");
         self.ready(on, view, bytes.len())?;
         if bytes.is_empty() {
             return Ok(());
@@ -73,6 +75,7 @@ impl Slab {
     /// # Errors
     /// As [`write`](Self::write); nothing is read then.
     pub fn read(&self, on: &mut Stream, view: &BufferView, bytes: &mut [u8]) -> Result<(), LaunchError> {
+        range!("read");
         self.ready(on, view, bytes.len())?;
         if bytes.is_empty() {
             return Ok(());
@@ -145,12 +148,17 @@ impl Slab {
 
     /// What every copy checks first: device alive and the same, view live and long enough.
     pub(crate) fn ready(&self, on: &mut Stream, view: &BufferView, bytes: usize) -> Result<(), LaunchError> {
+        self.fits(on, view, bytes)?;
+        on.admit()
+    }
+
+    pub(crate) fn fits(&self, on: &Stream, view: &BufferView, bytes: usize) -> Result<(), LaunchError> {
         on.same_device(self.device())?;
         self.pins().check(view)?;
         if bytes as u64 > view.len() {
             return Err(LaunchError::TooLong { bytes: bytes as u64, view_bytes: view.len() });
         }
-        on.admit()
+        Ok(())
     }
 
     fn write_bulk(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
@@ -286,9 +294,8 @@ impl Stream {
         from: *const u8,
         len: usize,
     ) -> Result<(), LaunchError> {
-        let gate = self.device().gate();
-        // SAFETY: the caller vouches for both ends; the stream is alive.
-        gate.check(unsafe { gate.api().copy_to_device(to, from.cast::<c_void>(), len, self.line().raw()) })
+        // SAFETY: the caller vouches for both ends.
+        unsafe { self.line().copy_to_device(to, from, len) }
     }
 }
 

@@ -19,6 +19,10 @@ use std::sync::Arc;
 
 /// A CUDA device, with its primary context retained. `Clone` (a reference count), `Send`, `Sync`.
 ///
+/// Dropping the last clone waits for nothing: the memory of dropped slabs is given back if all work has completed by then,
+/// and the rest goes back with the context, which other holders may keep alive. [`close`](Self::close) waits, frees
+/// everything, and reports.
+///
 /// ```
 /// use cuforge_launch::{Device, LaunchError};
 /// match Device::open(0) {
@@ -337,6 +341,17 @@ impl Device {
     pub(crate) fn dismiss(&self, number: usize, next_epoch: u64) {
         let mut queues = self.shared.queues.lock();
         queues[number] = Queue { stream: ptr::null_mut(), next_epoch };
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Every stream held the device, so all are gone; what the driver still runs shows in their last epochs.
+        let timeline = &self.timeline;
+        let done = |(number, queue): (usize, &Queue)| timeline.has_completed(number, queue.next_epoch - 1);
+        if self.queues.get_mut().iter().enumerate().all(done) {
+            self.gate.all_done();
+        }
     }
 }
 

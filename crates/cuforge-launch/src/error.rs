@@ -251,6 +251,9 @@ pub enum LaunchError {
         /// Bytes that were to be staged.
         bytes: u64,
     },
+    /// An upload from owned memory did not reach the stream.
+    #[error("an upload failed on its way to the stream: its ticket says why")]
+    UploadFailed,
     /// Every prefetched buffer is filled or being read.
     #[error("all {depth} prefetch buffers are in use: take or drop one first")]
     PrefetchFull {
@@ -319,7 +322,7 @@ impl LaunchError {
             | Self::NoSuchDevice { .. } => ContextErrorKind::Unavailable,
             Self::DeviceLost { .. } => ContextErrorKind::DeviceLost,
             Self::Driver(error) if error.code == OUT_OF_MEMORY => ContextErrorKind::OutOfMemory,
-            Self::Driver(_) => ContextErrorKind::System,
+            Self::Driver(_) | Self::UploadFailed => ContextErrorKind::System,
             Self::Unsupported { .. } => ContextErrorKind::Unsupported,
             Self::ImageRejected(_) | Self::EmptyImage { .. } | Self::NoSuchKernel { .. } => {
                 ContextErrorKind::Kernel

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Bit of an attention word: the device is lost.
 pub(crate) const LOST: u32 = 1;
@@ -48,6 +48,8 @@ pub(crate) struct Gate {
     /// One word a queue, so that a launch looks at one place for everything unusual.
     attention: [AtomicU32; MAX_QUEUES],
     retired: Mutex<Vec<Retired>>,
+    /// The last handle of the device was dropped when all its streams had done their work: no more comes.
+    done: AtomicBool,
     drop_errors: AtomicU64,
 }
 
@@ -66,6 +68,7 @@ impl Gate {
             lost: OnceLock::new(),
             attention: [const { AtomicU32::new(0) }; MAX_QUEUES],
             retired: Mutex::new(Vec::new()),
+            done: AtomicBool::new(false),
             drop_errors: AtomicU64::new(0),
         }
     }
@@ -153,6 +156,11 @@ impl Gate {
         self.retired.lock().push(what);
     }
 
+    /// All work has completed, and nobody can submit any more.
+    pub(crate) fn all_done(&self) {
+        self.done.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn retired(&self) -> usize {
         self.retired.lock().len()
     }
@@ -221,8 +229,18 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // What was not freed by `close` may be in use by work still running: freeing it would wait for that work.
-        // It goes back to the driver with the context.
+        // Slab memory is given back at once: unmapping waits for nothing. Freeing the rest would wait for kernels, of other
+        // holders of the context too; it goes back with the context.
+        if self.done.load(Ordering::Relaxed) && self.lost.get().is_none() {
+            let ranges = |one: &Retired| matches!(one, Retired::Range { .. });
+            let all = std::mem::take(self.retired.get_mut());
+            if let Ok(_context) = self.enter() {
+                for range in all.into_iter().filter(ranges) {
+                    // SAFETY: all work has completed, and this was the last that could submit any.
+                    unsafe { self.free(range) };
+                }
+            }
+        }
         if let Keeper::Primary = self.keeper {
             // SAFETY: the primary context was retained once by this gate.
             let status = unsafe { self.api().primary_release(self.device) };

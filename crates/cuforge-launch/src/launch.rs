@@ -5,6 +5,7 @@ use crate::ffi::{LaunchAttribute, LaunchConfig, RawStream, extra};
 use crate::function;
 use crate::one_node::OneNode;
 use crate::pipeline::{Built, Pipeline};
+use crate::ranges::range;
 use crate::slab::Slab;
 use crate::stream::Stream;
 use crate::submit::Submit;
@@ -75,6 +76,7 @@ impl Pipeline {
         arguments: Arguments<'_>,
         extent: Extent,
     ) -> Result<BoundLaunch, LaunchError> {
+        range!("bind");
         self.built.fits(slab)?;
         let geometry = self.built.geometry(extent)?;
         let mut packed = vec![0u8; self.built.layout.packed_bytes().max(1)].into_boxed_slice();
@@ -118,6 +120,7 @@ impl Pipeline {
         extent: Extent,
         options: LaunchOptions,
     ) -> Result<(), LaunchError> {
+        let _range = self.built.name.enter();
         self.built.fits(slab)?;
         on.same_device(slab.device())?;
         let geometry = self.built.geometry(extent)?;
@@ -169,6 +172,7 @@ impl BoundLaunch {
     #[inline]
     pub fn launch(&mut self, on: &mut impl Submit) -> Result<(), LaunchError> {
         let built = &*self.held.pipeline.built;
+        let _range = built.name.enter();
         let place = on.admit(Origin(&built.gate))?;
         if self.geometry.is_empty() {
             return Ok(());
@@ -195,6 +199,7 @@ impl BoundLaunch {
             return self.launch(on);
         }
         let built = &*self.held.pipeline.built;
+        let _range = built.name.enter();
         let place = on.admit(Origin(&built.gate))?;
         if self.geometry.is_empty() {
             return Ok(());
@@ -407,6 +412,7 @@ fn timed(
     on: &mut Stream,
     launch: impl FnOnce(&mut Stream) -> Result<(), LaunchError>,
 ) -> Result<Elapsed, LaunchError> {
+    on.join_courier();
     let (start, end) = (on.device().events().take(true)?, on.device().events().take(true)?);
     // SAFETY: the stream is alive and of the pool's context.
     unsafe { start.record(on.line().raw()) }?;

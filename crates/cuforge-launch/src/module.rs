@@ -3,6 +3,7 @@
 use crate::error::{LaunchError, Rejection};
 use crate::ffi::{RawFunction, RawModule, code};
 use crate::gate::{Gate, Retired};
+use crate::ranges::range;
 use cuforge_core::ModuleImage;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr;
@@ -32,6 +33,7 @@ impl Module {
     /// Loads the image's machine code, or its PTX where there is none or the driver does not take it. Waits for
     /// running kernels (the driver does).
     pub(crate) fn load(gate: &Arc<Gate>, image: &Arc<ModuleImage>, entry: &str) -> Result<Self, LaunchError> {
+        range!("load module");
         let _context = gate.enter()?;
         let missing = LaunchError::EmptyImage { entry: entry.to_owned() };
         let (raw, rejection) = match (image.cubin.as_deref(), image.ptx.as_deref()) {

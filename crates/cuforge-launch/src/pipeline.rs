@@ -5,6 +5,7 @@ use crate::ffi::RawFunction;
 use crate::function::{self, FunctionAttributes};
 use crate::gate::Gate;
 use crate::module::Module;
+use crate::ranges::Name;
 use cuforge_core::{
     Constraints, Digest, Extent, KernelSpec, LaunchGeometry, ModuleImage, ParameterLayout, Schedule,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Built {
     schedule: Schedule,
     constraints: Arc<Constraints>,
     attributes: FunctionAttributes,
+    /// What a profiler calls its launches: the kernel's name.
+    pub(crate) name: Name,
     /// Dynamic shared bytes that the function has been opted into.
     shared_allowed: AtomicU32,
 }
@@ -73,6 +76,7 @@ impl Pipeline {
             schedule: schedule.clone(),
             constraints: constraints.clone(),
             attributes,
+            name: Name::new(entry),
             shared_allowed: AtomicU32::new(
                 SHARED_WITHOUT_OPT_IN.saturating_sub(attributes.static_shared_bytes),
             ),

@@ -1,7 +1,9 @@
 //! Prefetch: a second stream uploads while the first computes, guarded in both directions.
 
+use crate::courier::Letter;
 use crate::error::LaunchError;
 use crate::events::Event;
+use crate::owned::{Between, OwnedUpload};
 use crate::pinned::PinnedBuffer;
 use crate::slab::Slab;
 use crate::stream::{Line, Stream};
@@ -40,7 +42,9 @@ struct Slot {
     /// Keeps the grant as long as the prefetcher.
     _pin: Lease,
     guard: Arc<Guard>,
-    copied: Event,
+    copied: Arc<Event>,
+    /// What fills it, while the courier may still be submitting that.
+    letter: Option<Arc<dyn Letter>>,
     source: Option<PinnedBuffer>,
     /// The copy stream's epoch that reads `source`.
     epoch: u64,
@@ -50,7 +54,7 @@ struct Slot {
 /// What a lease and its slot share.
 struct Guard {
     state: AtomicU8,
-    read: Event,
+    read: Arc<Event>,
 }
 
 /// A filled buffer, leased to the compute of one stream. Dropping it lets the buffer be filled again, behind everything
@@ -74,12 +78,13 @@ impl Prefetcher {
         for _ in 0..depth.max(1) {
             let view = slab.acquire(request)?;
             let events = slab.device().events();
-            let guard = Guard { state: AtomicU8::new(IDLE), read: events.take(false)? };
+            let guard = Guard { state: AtomicU8::new(IDLE), read: Arc::new(events.take(false)?) };
             slots.push(Slot {
                 view,
                 _pin: slab.pins().pin(&view)?,
                 guard: Arc::new(guard),
-                copied: events.take(false)?,
+                copied: Arc::new(events.take(false)?),
+                letter: None,
                 source: None,
                 epoch: 0,
                 bytes: 0,
@@ -131,14 +136,47 @@ impl Prefetcher {
         self.start(number, source, bytes).map(|()| before)
     }
 
-    /// The oldest filled buffer, leased to `on`, which waits on the device for its copy; `None` if none is filled.
+    /// Fills the next buffer with all bytes of memory that is handed over; the host waits for nothing, and the source
+    /// comes back from the ticket. See [`Slab::upload_owned`]. Allocates.
     ///
     /// # Errors
-    /// [`LaunchError::OtherDevice`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    /// [`Unsent`] with the source, and what [`push`](Self::push) answers.
+    pub fn push_owned<S: AsRef<[u8]> + Send + 'static>(
+        &mut self,
+        source: S,
+    ) -> Result<OwnedUpload<S>, Box<Unsent<S>>> {
+        let number = match self.vacant() {
+            Ok(number) => number,
+            Err(error) => return Err(Box::new(Unsent { error, source })),
+        };
+        let (slot, bytes) = (&mut self.slots[number], source.as_ref().len());
+        let read = slot.guard.state.load(Ordering::Acquire) == READ;
+        let between =
+            Between { after: read.then(|| slot.guard.read.clone()), mark: Some(slot.copied.clone()) };
+        let ticket = self.slab.send_owned(&mut self.copies, &slot.view, source, between)?;
+        slot.letter = Some(ticket.letter());
+        self.filled(number, bytes);
+        Ok(ticket)
+    }
+
+    /// The oldest filled buffer, leased to `on`, which waits on the device for its copy; `None` if none is filled. Where
+    /// the buffer is filled from owned memory the host waits until the last byte was submitted.
+    ///
+    /// # Errors
+    /// [`LaunchError::OtherDevice`], [`LaunchError::Driver`], [`LaunchError::DeviceLost`];
+    /// [`LaunchError::UploadFailed`], which leaves the buffer empty.
     pub fn take(&mut self, on: &mut Stream) -> Result<Option<Prefetched>, LaunchError> {
         on.same_device(self.slab.device())?;
         let Some(&number) = self.filled.front() else { return Ok(None) };
-        let slot = &self.slots[number];
+        let slot = &mut self.slots[number];
+        if let Some(letter) = slot.letter.take()
+            && !letter.wait_sent()
+        {
+            self.filled.pop_front();
+            // Whether the copy was put behind the last readers is not known, so the next one is.
+            slot.guard.state.store(READ, Ordering::Relaxed);
+            return Err(LaunchError::UploadFailed);
+        }
         on.hold_for(&slot.copied)?;
         self.filled.pop_front();
         slot.guard.state.store(LEASED, Ordering::Relaxed);
@@ -167,15 +205,21 @@ impl Prefetcher {
         match self.copy(number, &source, bytes) {
             Ok(epoch) => {
                 let slot = &mut self.slots[number];
-                (slot.source, slot.epoch, slot.bytes) = (Some(source), epoch, bytes);
-                slot.guard.state.store(FILLED, Ordering::Relaxed);
-                self.filled.push_back(number);
-                self.next = (number + 1) % self.slots.len();
-                self.pushed = true;
+                (slot.source, slot.epoch) = (Some(source), epoch);
+                self.filled(number, bytes);
                 Ok(())
             }
             Err(error) => Err(Box::new(Unsent { error, source })),
         }
+    }
+
+    fn filled(&mut self, number: usize, bytes: usize) {
+        let slot = &mut self.slots[number];
+        slot.bytes = bytes;
+        slot.guard.state.store(FILLED, Ordering::Relaxed);
+        self.filled.push_back(number);
+        self.next = (number + 1) % self.slots.len();
+        self.pushed = true;
     }
 
     fn copy(&mut self, number: usize, source: &PinnedBuffer, bytes: usize) -> Result<u64, LaunchError> {

@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::error::LaunchError;
 use crate::ffi::DeviceAddress;
 use crate::range::AddressRange;
+use crate::ranges::range;
 use crate::stream::Stream;
 use cuforge_core::{
     BufferView, Checkpoint, Ledger, LedgerLimits, MAX_QUEUES, Pins, Refusal, Request, Rewound, SlabAllocator,
@@ -197,6 +198,7 @@ impl Slab {
     /// [`LaunchError::CannotGrow`], [`LaunchError::Ledger`] from an allocator that cannot grow,
     /// [`LaunchError::Driver`] (out of memory).
     pub fn grow(&self, extra_bytes: u64) -> Result<u64, LaunchError> {
+        range!("grow slab");
         let mut range = self.shared.range.lock();
         let capacity = self.shared.ledger.lock().stats().capacity_bytes;
         let cannot = LaunchError::CannotGrow {

@@ -1,17 +1,19 @@
 //! Streams: non-blocking queues of device work, whose progress the device writes down itself.
 
 use crate::bulk::Bulk;
+use crate::courier::{Courier, Letter};
 use crate::device::Device;
 use crate::error::LaunchError;
 use crate::events::Event;
-use crate::ffi::{RawStream, code};
-use crate::gate::LOST;
+use crate::ffi::{DeviceAddress, RawStream, code};
+use crate::gate::{Gate, LOST};
 use crate::landing::ReadbackPool;
+use crate::ranges::range;
 use crate::staging::Staging;
 use cuforge_core::{QueueId, Stamp};
 use std::any::Any;
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -41,6 +43,10 @@ pub struct Stream {
     pub(crate) staging: Option<Staging>,
     pub(crate) bulk: Option<Bulk>,
     readbacks: Option<Arc<ReadbackPool>>,
+    courier: Courier,
+    /// The last letter, while the courier may still be submitting it. Nothing else is submitted meanwhile, and the open
+    /// epoch is empty.
+    posted: Option<Arc<dyn Letter>>,
     /// Scratch for packed arguments of unbound launches.
     pub(crate) packed: Vec<u8>,
     not_sync: PhantomData<Cell<()>>,
@@ -113,6 +119,8 @@ impl Stream {
             staging: None,
             bulk: None,
             readbacks: None,
+            courier: Courier::default(),
+            posted: None,
             packed,
             not_sync: PhantomData,
         })
@@ -148,6 +156,9 @@ impl Stream {
     pub fn synchronize(&mut self) -> Result<(), LaunchError> {
         let gate = self.line.device.gate();
         gate.alive()?;
+        range!("synchronize");
+        self.join_courier();
+        let gate = self.line.device.gate();
         // SAFETY: the stream is alive.
         gate.check_wait(unsafe { gate.api().stream_synchronize(self.line.raw) })?;
         self.all_done();
@@ -161,6 +172,10 @@ impl Stream {
     pub fn is_idle(&mut self) -> Result<bool, LaunchError> {
         let gate = self.line.device.gate();
         gate.alive()?;
+        if self.posted.as_ref().is_some_and(|letter| !letter.is_sent()) {
+            return Ok(false);
+        }
+        self.posted = None;
         // SAFETY: the stream is alive.
         let status = unsafe { gate.api().stream_query(self.line.raw) };
         if status.code == code::NOT_READY {
@@ -184,7 +199,7 @@ impl Stream {
 
     /// The `CUstream`, for calls that this crate does not make. Work submitted through it is ordered with the rest,
     /// but the ledger does not know what memory it uses. Alive as long as the stream.
-    pub fn raw(&self) -> *mut std::ffi::c_void {
+    pub fn raw(&self) -> *mut c_void {
         self.line.raw
     }
 
@@ -218,6 +233,7 @@ impl Stream {
 
     /// An event at the end of what was submitted so far.
     pub(crate) fn mark(&mut self) -> Result<Event, LaunchError> {
+        self.join_courier();
         let event = self.device().events().take(false)?;
         // SAFETY: the stream is alive and of the pool's context.
         unsafe { event.record(self.line.raw) }?;
@@ -225,6 +241,7 @@ impl Stream {
     }
 
     pub(crate) fn hold_for(&mut self, event: &Event) -> Result<(), LaunchError> {
+        self.join_courier();
         // SAFETY: the stream is alive; events are waited for across streams of one driver.
         unsafe { event.hold(self.line.raw) }
     }
@@ -269,6 +286,7 @@ impl Stream {
 
     /// Seals the open epoch, if anything was submitted in it; the last sealed epoch. One driver call.
     pub(crate) fn seal(&mut self) -> Result<u64, LaunchError> {
+        self.join_courier();
         let gate = self.line.device.gate();
         gate.seal_done(self.line.queue);
         if self.unsealed > 0 {
@@ -278,6 +296,31 @@ impl Stream {
             self.unsealed = 0;
         }
         Ok(self.epoch - 1)
+    }
+
+    /// So many epochs, the first of which is returned, for a letter that seals them; the open one begins behind them.
+    pub(crate) fn reserve_epochs(&mut self, count: u64) -> Result<u64, LaunchError> {
+        if self.unsealed > 0 {
+            self.seal()?;
+        }
+        let first = self.epoch;
+        self.epoch += count;
+        Ok(first)
+    }
+
+    /// Lets the courier submit what epochs were reserved for. The next submission waits until that is done.
+    pub(crate) fn post(&mut self, letter: Arc<dyn Letter>) {
+        self.courier.post(&letter);
+        self.posted = Some(letter);
+        // The next submission looks up and joins.
+        self.line.device.gate().ask_for_seal(self.line.queue);
+    }
+
+    /// Waits on the host until the courier has submitted all that was posted. A failure is told by the letter's ticket.
+    pub(crate) fn join_courier(&mut self) {
+        if let Some(letter) = self.posted.take() {
+            letter.wait_sent();
+        }
     }
 
     /// Waits on the host until the sealed `epoch` has completed.
@@ -314,12 +357,31 @@ impl Line {
     pub(crate) fn raw(&self) -> RawStream {
         self.raw
     }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        self.device.gate()
+    }
+
+    /// # Safety
+    /// `len` bytes are readable at `from` until the copy has read them, and writable at `to` until it has completed.
+    pub(crate) unsafe fn copy_to_device(
+        &self,
+        to: DeviceAddress,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), LaunchError> {
+        let gate = self.gate();
+        // SAFETY: the caller vouches for both ends; the stream is alive.
+        gate.check(unsafe { gate.api().copy_to_device(to, from.cast::<c_void>(), len, self.raw) })
+    }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // Whoever holds stamps of the open epoch learns of its end from this last seal; on a lost device nobody does.
-        if let Err(error) = self.seal()
+        // While the courier submits the open epoch is empty, and the letter seals the ones before.
+        if self.posted.is_none()
+            && let Err(error) = self.seal()
             && self.line.device.lost().is_none()
         {
             tracing::warn!(%error, "a dropped stream could not seal its last epoch");

@@ -26,6 +26,8 @@ const POLLS: u32 = 2_000;
 pub(crate) struct Timeline {
     mark: Mark,
     observed: [AtomicU64; MAX_QUEUES],
+    /// The last epoch of each queue that was sealed, or tried to be.
+    sealed: [AtomicU64; MAX_QUEUES],
 }
 
 enum Mark {
@@ -52,7 +54,8 @@ impl Timeline {
     }
 
     fn with(mark: Mark) -> Self {
-        Self { mark, observed: [const { AtomicU64::new(0) }; MAX_QUEUES] }
+        let zeros = || [const { AtomicU64::new(0) }; MAX_QUEUES];
+        Self { mark, observed: zeros(), sealed: zeros() }
     }
 
     pub(crate) fn is_by_events(&self) -> bool {
@@ -64,6 +67,22 @@ impl Timeline {
     /// # Safety
     /// The stream is alive, the queue's own, and nobody else seals on it.
     pub(crate) unsafe fn seal(
+        &self,
+        gate: &Gate,
+        queue: usize,
+        stream: RawStream,
+        epoch: u64,
+    ) -> Result<(), LaunchError> {
+        // SAFETY: as the caller says.
+        let outcome = unsafe { self.mark_end(gate, queue, stream, epoch) };
+        // Behind the submissions of the epoch, so that a stream that is seen idle after this was read has done them.
+        self.sealed[queue].fetch_max(epoch, Ordering::Release);
+        outcome
+    }
+
+    /// # Safety
+    /// As [`seal`](Self::seal).
+    unsafe fn mark_end(
         &self,
         gate: &Gate,
         queue: usize,
@@ -96,7 +115,7 @@ impl Timeline {
         self.completed(QueueId(queue as u32)) >= epoch
     }
 
-    /// Waits until the queue has completed the sealed `epoch`: spins, then yields; asks the stream now and
+    /// Waits until the queue has completed `epoch`, which was or will be sealed: spins, then yields; asks the stream now and
     /// then, because after a fault the word never comes.
     pub(crate) fn wait(
         &self,
@@ -111,12 +130,15 @@ impl Timeline {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS) {
                 gate.alive()?;
+                let sealed = self.sealed[queue].load(Ordering::Acquire);
                 // SAFETY: the caller holds the stream.
                 let status = unsafe { gate.api().stream_query(stream) };
                 if status.code != code::NOT_READY {
                     gate.check_wait(status)?;
-                    // An idle stream has done all that was submitted, the sealed epoch included.
-                    self.observe(queue, epoch);
+                    // An idle stream has done all that was submitted; the epoch may still be on its way to it.
+                    if epoch <= sealed {
+                        self.observe(queue, epoch);
+                    }
                 }
                 thread::yield_now();
             }

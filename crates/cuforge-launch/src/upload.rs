@@ -19,21 +19,26 @@ pub struct Upload {
 }
 
 /// An upload that was refused, with the source given back.
-#[derive(Debug)]
-pub struct Unsent {
+pub struct Unsent<S = PinnedBuffer> {
     /// Why.
     pub error: LaunchError,
     /// What was to be sent.
-    pub source: PinnedBuffer,
+    pub source: S,
 }
 
-impl fmt::Display for Unsent {
+impl<S> fmt::Debug for Unsent<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsent").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Display for Unsent<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for Unsent {
+impl<S> std::error::Error for Unsent<S> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

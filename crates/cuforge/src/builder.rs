@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Bytes of the slab unless asked otherwise: 256 MiB.
 const SLAB_BYTES: u64 = 256 << 20;
 
+/// Buffers of a prefetcher unless asked otherwise: one is filled while the other is read.
+const PREFETCH_DEPTH: usize = 2;
+
 /// Configures a [`Session`].
 ///
 /// ```
@@ -31,6 +34,7 @@ pub struct SessionBuilder {
     compiler: Option<Arc<dyn KernelCompiler>>,
     search_paths: SearchPaths,
     cache_folder: Option<PathBuf>,
+    prefetch_depth: usize,
     bundle: Option<PathBuf>,
 }
 
@@ -52,6 +56,7 @@ impl SessionBuilder {
             compiler: None,
             search_paths: SearchPaths::default(),
             cache_folder: None,
+            prefetch_depth: PREFETCH_DEPTH,
             bundle: None,
         }
     }
@@ -116,6 +121,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Buffers of each [`Session::prefetcher`] (default 2, at least 1). More let uploads run further ahead where they come
+    /// in bursts; each takes as many bytes of the slab as is asked for, and as much pinned memory where pushes fill it.
+    pub fn prefetch_depth(mut self, depth: usize) -> Self {
+        self.prefetch_depth = depth;
+        self
+    }
+
     /// Opens the device and makes slab and stream. Loads the driver and makes its context where nobody has (0.2 s).
     ///
     /// # Errors
@@ -131,12 +143,8 @@ impl SessionBuilder {
         };
         let slab = Slab::new(&device, allocator, self.slab_options)?;
         let stream = Stream::new(&device)?;
-        Ok(Session::new(
-            device,
-            slab,
-            stream,
-            Code::new(self.compiler, self.search_paths, self.cache_folder, self.bundle),
-        ))
+        let code = Code::new(self.compiler, self.search_paths, self.cache_folder, self.bundle);
+        Ok(Session::new(device, slab, stream, code, self.prefetch_depth))
     }
 }
 
@@ -151,6 +159,7 @@ impl fmt::Debug for SessionBuilder {
             .field("compiler", &self.compiler.is_some())
             .field("cache_folder", &self.cache_folder)
             .field("bundle", &self.bundle)
+            .field("prefetch_depth", &self.prefetch_depth)
             .finish()
     }
 }

@@ -7,7 +7,9 @@ use cuforge_core::{
     Arguments, BufferView, BuildOptions, Checkpoint, CompileRequest, Digest, Elapsed, Extent, KernelSpec,
     Language, ModuleImage, Request, Rewound, Schedule, Target,
 };
-use cuforge_launch::{BoundLaunch, Closed, Device, LaunchError, Pipeline, Slab, Stream};
+use cuforge_launch::{
+    BoundLaunch, Closed, Device, LaunchError, Pipeline, Prefetched, Prefetcher, Slab, Stream,
+};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fmt;
@@ -23,6 +25,7 @@ pub struct Session {
     slab: Slab,
     stream: Stream,
     code: Code,
+    prefetch_depth: usize,
     /// By a hash of the request that only locates; the whole request is compared.
     built: HashMap<u64, Vec<Built>>,
 }
@@ -35,8 +38,8 @@ struct Built {
 }
 
 impl Session {
-    pub(crate) fn new(device: Device, slab: Slab, stream: Stream, code: Code) -> Self {
-        Self { device, slab, stream, code, built: HashMap::new() }
+    pub(crate) fn new(device: Device, slab: Slab, stream: Stream, code: Code, prefetch_depth: usize) -> Self {
+        Self { device, slab, stream, code, prefetch_depth, built: HashMap::new() }
     }
 
     /// The device.
@@ -68,6 +71,42 @@ impl Session {
     /// [`SessionError::Launch`].
     pub fn write(&mut self, view: &BufferView, bytes: &[u8]) -> Result<(), SessionError> {
         Ok(self.slab.write(&mut self.stream, view, bytes)?)
+    }
+
+    /// Buffers of the slab as `request` says, as many as the builder's prefetch depth, with a copy stream: uploads into
+    /// them run while the session's stream computes. [`take`](Self::take) leases one to that stream.
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`] as in [`Prefetcher::new`].
+    ///
+    /// ```no_run
+    /// use cuforge::{Session, SessionError};
+    /// # fn compute(session: &mut Session, view: cuforge::core::BufferView) -> Result<(), SessionError> { Ok(()) }
+    /// # fn batches(batches: Vec<Vec<u8>>) -> Result<(), SessionError> {
+    /// let mut session = Session::builder().prefetch_depth(3).build()?;
+    /// let mut prefetcher = session.prefetcher(&cuforge::core::Request::new(64 << 20))?;
+    /// let mut batches = batches.into_iter();
+    /// if let Some(first) = batches.next() {
+    ///     prefetcher.push_owned(first).map_err(|unsent| unsent.error)?;
+    /// }
+    /// while let Some(batch) = session.take(&mut prefetcher)? {
+    ///     if let Some(next) = batches.next() {
+    ///         prefetcher.push_owned(next).map_err(|unsent| unsent.error)?;
+    ///     }
+    ///     compute(&mut session, batch.view())?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn prefetcher(&self, request: &Request) -> Result<Prefetcher, SessionError> {
+        Ok(Prefetcher::new(&self.slab, request, self.prefetch_depth)?)
+    }
+
+    /// The oldest filled buffer, leased to the session's stream; `None` if none is filled. See [`Prefetcher::take`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn take(&mut self, prefetcher: &mut Prefetcher) -> Result<Option<Prefetched>, SessionError> {
+        Ok(prefetcher.take(&mut self.stream)?)
     }
 
     /// Reads the start of a view and waits for it; see [`Slab::read`].
