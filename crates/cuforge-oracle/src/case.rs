@@ -11,6 +11,7 @@ use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::fit::checked_values;
 use crate::format::Format;
+use crate::inputs::Inputs;
 use crate::interface::{Buffer, Interface, Role};
 use crate::model::ErrorModel;
 use crate::number::Scalar;
@@ -49,6 +50,8 @@ pub struct Case {
     reduced: Vec<Arc<Case>>,
     reference: Arc<dyn AnyReference>,
     edge: bool,
+    illegal: Vec<Inputs>,
+    stale: Vec<(Cow<'static, str>, Scalar)>,
 }
 
 impl fmt::Debug for Case {
@@ -149,6 +152,8 @@ impl Case {
             reduced: Vec::new(),
             reference: judge.0,
             edge: false,
+            illegal: Vec::new(),
+            stale: Vec::new(),
         };
         CaseBuilder { interface, case }
     }
@@ -229,6 +234,25 @@ impl Case {
         self
     }
 
+    /// The same case over other inputs; none if it says that they are not legal for it. A case that works on integers
+    /// alone has no others, and neither has one whose bounds are an author's word for the inputs that were given.
+    #[must_use]
+    pub fn with_inputs(&self, inputs: Inputs) -> Option<Self> {
+        let legal = self.reference.derives_bounds()
+            && !self.illegal.contains(&inputs)
+            && (inputs != Inputs::NonFinite || self.interface.policy.nan_allowed);
+        let mut interface = Interface::clone(&self.interface);
+        let mut replaced = 0;
+        for buffer in &mut interface.buffers {
+            if buffer.element.is_float() && buffer.fill.is_some() {
+                buffer.fill = Some(inputs.fill(buffer));
+                replaced += 1;
+            }
+        }
+        let interface = Arc::new(interface);
+        (legal && replaced > 0).then(|| Self { interface, reduced: Vec::new(), ..self.clone() })
+    }
+
     /// The initial contents of every buffer under `seed`, in the buffers' order; outputs are empty.
     ///
     /// # Errors
@@ -277,6 +301,11 @@ impl Case {
     /// no such thing.
     pub(crate) fn baseline(&self, contents: &[Vec<u8>]) -> Result<Vec<Option<Vec<f64>>>, OracleError> {
         self.reference.baseline(&self.interface, contents, self.format)
+    }
+
+    /// The stated other value of a uniform field or scalar.
+    pub(crate) fn stale(&self, name: &str) -> Option<Scalar> {
+        self.stale.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     /// Whether its builder called it an edge.
@@ -459,6 +488,19 @@ impl CaseBuilder {
     /// cases of less than three blocks are [`Vacuous`](crate::Verdict::Vacuous) unless a reduced one has them.
     pub fn edge(mut self) -> Self {
         self.case.edge = true;
+        self
+    }
+
+    /// Another value that an earlier launch may have had for a uniform field or scalar, and for which the reference holds
+    /// over the same buffers: what a kernel that kept it would compute must be noticed. Floats get one without this.
+    pub fn stale(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Scalar>) -> Self {
+        self.case.stale.push((name.into(), value.into()));
+        self
+    }
+
+    /// Says that the kernel is not made for these inputs: verification does not try them.
+    pub fn illegal(mut self, inputs: Inputs) -> Self {
+        self.case.illegal.push(inputs);
         self
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cuforge_core::Element;
 
+use crate::adversary::{Adversary, Kind};
 use crate::format::power_of_two;
 use crate::number::{Number, encode};
 use crate::random::Random;
@@ -67,6 +68,31 @@ pub enum Fill {
     Permutation,
     /// Uniformly random bits; with floats that includes NaN and infinities.
     Bits,
+    /// The ends of the element type: zeros of both signs, the largest and smallest magnitudes, one and its neighbours;
+    /// for integers the least and greatest, zero, one and minus one.
+    Extremes,
+    /// Subnormal magnitudes of the element type, and normal ones just above. Floats only.
+    Subnormals,
+    /// Values of magnitude around 1, one in eight of them NaN or an infinity. Floats only.
+    NonFinite,
+    /// One value for each row of so many elements.
+    ConstantRows {
+        /// Elements of a row.
+        width: u64,
+    },
+    /// Every other row holds nothing but a very low value, as a row whose every position is masked; half of the
+    /// positions of the others do. Floats only.
+    MaskedRows {
+        /// Elements of a row.
+        width: u64,
+    },
+    /// Each value is followed by one that all but cancels it, so that sums keep few digits. Floats only.
+    Cancelling,
+    /// Only so many different values, so that many are equal.
+    Ties {
+        /// How many; 0 counts as 1.
+        distinct: u64,
+    },
     /// These values, repeated as often as needed.
     Values(Arc<[f64]>),
     /// A function of the generator and the index.
@@ -110,7 +136,16 @@ impl Fill {
             Self::Values(values) => !values.is_empty(),
             _ => true,
         };
-        let real = matches!(self, Self::Uniform { .. } | Self::Normal { .. } | Self::LogUniform { .. });
+        let real = matches!(
+            self,
+            Self::Uniform { .. }
+                | Self::Normal { .. }
+                | Self::LogUniform { .. }
+                | Self::Subnormals
+                | Self::NonFinite
+                | Self::MaskedRows { .. }
+                | Self::Cancelling
+        );
         if !ordered {
             Some("its limits are no range")
         } else if real && !element.is_float() {
@@ -142,6 +177,14 @@ impl Fill {
             }
             return Ok(bytes);
         }
+        if let Some(adversary) = self.adversary(element) {
+            let mut previous = 0.0;
+            for index in 0..elements as u64 {
+                previous = adversary.value(random, index, previous);
+                encode(element, Number::Float(previous), &mut bytes);
+            }
+            return Ok(bytes);
+        }
         for index in 0..elements as u64 {
             if let Self::Bits = self {
                 bytes.extend_from_slice(&random.next_u64().to_le_bytes()[..element.size_bytes() as usize]);
@@ -150,6 +193,21 @@ impl Fill {
             encode(element, self.value(random, index), &mut bytes);
         }
         Ok(bytes)
+    }
+
+    /// The generator of the fills that aim at what kernels get wrong.
+    fn adversary(&self, element: Element) -> Option<Adversary> {
+        let kind = match self {
+            Self::Extremes => Kind::Extremes,
+            Self::Subnormals => Kind::Subnormals,
+            Self::NonFinite => Kind::NonFinite,
+            Self::ConstantRows { width } => Kind::ConstantRows { width: *width },
+            Self::MaskedRows { width } => Kind::MaskedRows { width: *width },
+            Self::Cancelling => Kind::Cancelling,
+            Self::Ties { distinct } => Kind::Ties { distinct: *distinct },
+            _ => return None,
+        };
+        Some(Adversary { kind, element })
     }
 
     fn value(&self, random: &mut Random, index: u64) -> Number {
@@ -178,6 +236,8 @@ impl Fill {
             }
             Self::Values(values) => values[(index % values.len() as u64) as usize],
             Self::With(custom) => (custom.0)(random, index),
+            // Made by their own generator.
+            _ => 0.0,
         })
     }
 }

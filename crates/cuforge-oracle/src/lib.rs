@@ -25,6 +25,7 @@
 #![deny(unsafe_code)]
 
 mod adapters;
+mod adversary;
 mod baseline;
 mod blame;
 mod build;
@@ -39,6 +40,7 @@ mod execute;
 mod fill;
 mod fit;
 mod format;
+mod inputs;
 mod interface;
 mod legs;
 mod model;
@@ -50,6 +52,7 @@ pub mod report;
 mod result_mutants;
 mod second_kernel;
 mod simulate;
+mod sizes;
 mod spread;
 mod tracked;
 mod verdict;
@@ -66,6 +69,7 @@ pub use error::OracleError;
 pub use execute::Trespass;
 pub use fill::{Custom, Fill};
 pub use format::Format;
+pub use inputs::Inputs;
 pub use interface::{Buffer, Role};
 pub use model::{ErrorModel, Function, Limit, StatedLimit};
 pub use number::{Number, Scalar};
@@ -73,9 +77,11 @@ pub use random::Random;
 pub use real::{Real, Summation};
 pub use reference::{Evaluation, Judge, Reference};
 pub use second_kernel::SecondKernel;
+pub use sizes::odd_sizes;
 pub use spread::{HeatMap, Histogram};
 pub use tracked::{Tracked, Tracker, Undecided};
 pub use verdict::{
-    Discrimination, Fate, MutantReport, Origin, OutputReport, Provenance, Report, Timing, Verdict,
+    Discrimination, Fate, InputsOutcome, InputsReport, MutantReport, Origin, OutputReport, Provenance,
+    Report, Timing, Verdict,
 };
 pub use verify::{VerifyOptions, verify, verify_with};

@@ -50,19 +50,6 @@ impl Scalar {
         }
     }
 
-    /// The scalar of that type and value, if the type has it; floats are rounded.
-    pub(crate) fn of(element: Element, value: Number) -> Option<Self> {
-        Some(match (element, value) {
-            (Element::I32, Number::Integer(value)) => Self::I32(value.try_into().ok()?),
-            (Element::U32, Number::Integer(value)) => Self::U32(value.try_into().ok()?),
-            (Element::I64, Number::Integer(value)) => Self::I64(value.try_into().ok()?),
-            (Element::U64, Number::Integer(value)) => Self::U64(value.try_into().ok()?),
-            (Element::F32, value) => Self::F32(value.as_f64() as f32),
-            (Element::F64, value) => Self::F64(value.as_f64()),
-            _ => return None,
-        })
-    }
-
     pub(crate) fn number(self) -> Number {
         match self {
             Self::I32(value) => Number::Integer(value.into()),

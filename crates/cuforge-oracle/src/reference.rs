@@ -225,6 +225,11 @@ impl<T: Reference + 'static> From<T> for Judge {
 
 /// A judge behind a pointer.
 pub(crate) trait AnyReference: Send + Sync {
+    /// Whether bounds follow from the inputs, whatever they are.
+    fn derives_bounds(&self) -> bool {
+        false
+    }
+
     /// The expected contents of each buffer of the case (inputs have none), bounded under `model`.
     fn expected(
         &self,
@@ -254,6 +259,10 @@ pub(crate) trait AnyReference: Send + Sync {
 }
 
 impl<T: Reference> AnyReference for T {
+    fn derives_bounds(&self) -> bool {
+        true
+    }
+
     fn expected(
         &self,
         interface: &Interface,

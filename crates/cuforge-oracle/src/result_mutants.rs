@@ -1,7 +1,5 @@
 //! Result mutants: changes of the very outputs that were found right, which the case must notice.
 
-use std::panic::{self, AssertUnwindSafe};
-
 use crate::case::Case;
 use crate::check::{Checked, SECOND_POISON};
 use crate::error::OracleError;
@@ -24,7 +22,7 @@ pub(crate) fn result_mutants(
     // What the same kernel would have left behind from a run over other inputs.
     let previous = case.ideal(&case.contents(seed.wrapping_add(1))?)?;
     let ideal = case.ideal(&checked.contents)?;
-    let stale = stale_values(case, &checked.contents);
+    let stale = stale_values(case, &checked.contents)?;
     let mut gallery = Gallery { case, checked, mutants: Vec::new() };
     for (index, buffer) in case.buffers().iter().enumerate() {
         let Some(previous) = previous[index].as_ref().filter(|_| buffer.elements > 0) else { continue };
@@ -115,24 +113,20 @@ impl Gallery<'_> {
 }
 
 /// Every output under another value of one uniform field or scalar, as a launch that kept an earlier one would leave
-/// it: for each value under which the reference still makes outputs.
-fn stale_values<'a>(case: &'a Case, contents: &[Vec<u8>]) -> Vec<(&'a str, Outputs)> {
+/// it. Of integers, which are mostly sizes that the reference counts on, only those with a stated other value.
+fn stale_values<'a>(case: &'a Case, contents: &[Vec<u8>]) -> Result<Vec<(&'a str, Outputs)>, OracleError> {
     let mut stale = Vec::new();
     for (name, value) in case.by_name() {
-        // One less, for a count, keeps it within its buffers.
-        let others = match value.number() {
-            Number::Integer(value) => [value - 1, value / 2].map(Number::Integer),
-            Number::Float(value) => [value * 0.75 + 0.125, value + 1.0].map(Number::Float),
-        };
-        let others = others.into_iter().filter_map(|other| Scalar::of(value.element(), other));
-        let mut left = others.filter(|other| *other != value).filter_map(|other| {
-            // References need not hold for values that they were not made for: what they say then, or that they
-            // panic, counts for nothing.
-            panic::catch_unwind(AssertUnwindSafe(|| case.ideal_with(contents, name, other).ok())).ok()?
+        let other = case.stale(name).or_else(|| match value {
+            Scalar::F32(value) => Some(Scalar::F32(value * 0.75 + 0.125)),
+            Scalar::F64(value) => Some(Scalar::F64(value * 0.75 + 0.125)),
+            _ => None,
         });
-        stale.extend(left.next().map(|left| (name, left)));
+        if let Some(other) = other.filter(|other| *other != value) {
+            stale.push((name, case.ideal_with(contents, name, other)?));
+        }
     }
-    stale
+    Ok(stale)
 }
 
 /// The bytes of every buffer that is written.

@@ -103,7 +103,8 @@ impl fmt::Debug for HeatMap {
 
 impl HeatMap {
     pub(crate) fn new(elements: u64, row_elements: Option<u64>) -> Self {
-        let page = elements.div_ceil(MOST_ROWS).max(MOST_COLUMNS.min(elements));
+        // A power of two, so that blocks and warps stand in columns.
+        let page = elements.div_ceil(MOST_ROWS).max(MOST_COLUMNS.min(elements)).next_power_of_two();
         let row_elements = row_elements.filter(|width| *width > 0).unwrap_or(page).max(1);
         let tensor_rows = elements.div_ceil(row_elements);
         let columns = row_elements.min(MOST_COLUMNS) as usize;

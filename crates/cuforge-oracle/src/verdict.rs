@@ -7,6 +7,7 @@ use cuforge_core::Element;
 use crate::blame::Legs;
 use crate::compare::{Comparison, Judged};
 use crate::execute::Trespass;
+use crate::inputs::Inputs;
 
 /// What a verification found.
 ///
@@ -226,6 +227,34 @@ pub struct Provenance {
     pub fast_math: bool,
 }
 
+/// What became of a case over other inputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputsReport {
+    /// Which.
+    pub inputs: Inputs,
+    /// What was found.
+    pub outcome: InputsOutcome,
+}
+
+/// What was found over other inputs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InputsOutcome {
+    /// Every element lies within its bound.
+    Agrees {
+        /// Every bound is zero: equal to the bit.
+        exact: bool,
+        /// The largest error over its bound.
+        worst_ratio: f64,
+    },
+    /// Something differs, or was written where nothing may be.
+    Differs {
+        /// In how many elements.
+        mismatches: u64,
+    },
+    /// The reference has no bound for them, for the stated reason.
+    NotApplicable(String),
+}
+
 /// The report of one verification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -255,6 +284,8 @@ pub struct Report {
     pub runs: u32,
     /// Blocks of a launch.
     pub blocks: u128,
+    /// Other inputs that were tried, on a reduced case.
+    pub inputs: Vec<InputsReport>,
     /// Reference, device and simulated device on one PTX; none where the device is the simulated one.
     pub legs: Option<Legs>,
     /// The mutants, if the case got that far.
@@ -288,6 +319,7 @@ impl Report {
             trespasses: Vec::new(),
             runs: 0,
             blocks: 0,
+            inputs: Vec::new(),
             legs: None,
             discrimination: None,
             timing: Timing::default(),

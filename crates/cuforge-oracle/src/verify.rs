@@ -11,9 +11,10 @@ use crate::discriminate::{MutantOptions, Unfit, discriminate};
 use crate::error::OracleError;
 use crate::execute::blocks;
 use crate::format::Format;
+use crate::inputs::Inputs;
 use crate::legs::legs;
 use crate::number::floats;
-use crate::verdict::{Origin, Report, Verdict};
+use crate::verdict::{InputsOutcome, InputsReport, Origin, Report, Verdict};
 
 /// How a verification runs.
 ///
@@ -21,12 +22,21 @@ use crate::verdict::{Origin, Report, Verdict};
 /// use cuforge_oracle::VerifyOptions;
 /// assert_eq!(VerifyOptions::default().with_seed(7).check.seed, 7);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// Seed and timed runs.
     pub check: CheckOptions,
     /// How many mutants the case is shown.
     pub mutants: MutantOptions,
+    /// Whether the first reduced case runs over every one of [`Inputs::ALL`] too. Default yes.
+    pub other_inputs: bool,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        let (check, mutants) = (CheckOptions::default(), MutantOptions::default());
+        Self { check, mutants, other_inputs: true }
+    }
 }
 
 impl VerifyOptions {
@@ -81,6 +91,9 @@ pub fn verify_with(
             if checked.check.agrees() {
                 add_baseline(&mut report, case, &checked)?;
                 show_mutants(&mut report, case, &checked, &build, options)?;
+                if options.other_inputs {
+                    try_other_inputs(&mut report, case, context, &mut build, seed)?;
+                }
             } else {
                 report.verdict = Verdict::Failed;
             }
@@ -130,6 +143,55 @@ fn show_mutants(
             report.verdict = Verdict::Vacuous;
         }
         Err(Unfit::Error(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// The first reduced case over every other kind of inputs.
+fn try_other_inputs(
+    report: &mut Report,
+    case: &Case,
+    context: &mut dyn OracleContext,
+    build: &mut Build,
+    seed: u64,
+) -> Result<(), OracleError> {
+    let Some(reduced) = case.reduced().next() else { return Ok(()) };
+    for inputs in Inputs::ALL {
+        let Some(other) = reduced.with_inputs(inputs) else { continue };
+        let outcome = match checked(&other, context, build, &CheckOptions::default().with_seed(seed).once()) {
+            Ok(found) if found.check.agrees() => InputsOutcome::Agrees {
+                exact: found.expected.iter().flatten().all(Expected::is_exact),
+                worst_ratio: found
+                    .check
+                    .outputs
+                    .iter()
+                    .map(|o| o.comparison.worst_ratio())
+                    .fold(0.0, f64::max),
+            },
+            Ok(found) => InputsOutcome::Differs {
+                mismatches: found.check.outputs.iter().map(|output| output.comparison.mismatches).sum(),
+            },
+            Err(
+                error @ (OracleError::Undecided { .. }
+                | OracleError::Unbounded { .. }
+                | OracleError::NanReference { .. }),
+            ) => InputsOutcome::NotApplicable(error.to_string()),
+            Err(error) => {
+                let verdict = verdict_of(error)?;
+                report.notes.push(format!("over {} inputs at {}: {verdict}", inputs.name(), other.shape()));
+                report.verdict = verdict;
+                return Ok(());
+            }
+        };
+        if let InputsOutcome::Differs { mismatches } = outcome {
+            report.verdict = Verdict::Failed;
+            report.notes.push(format!(
+                "over {} inputs at {}, {mismatches} elements differ",
+                inputs.name(),
+                other.shape()
+            ));
+        }
+        report.inputs.push(InputsReport { inputs, outcome });
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuforge_core::{Access, DeclaredBlock, Element, Extent, KernelSpec, Parameter, Schedule};
 use cuforge_oracle::{
-    Blame, Case, CaseBuilder, Evaluation, Fate, Fill, Judge, Leg, OracleError, Outcome, Real, Reference,
-    Report, SecondKernel, SimContext, Verdict, report, verify,
+    Blame, Case, CaseBuilder, CheckOptions, Evaluation, Fate, Fill, Inputs, InputsOutcome, Judge, Leg,
+    OracleError, Outcome, Real, Reference, Report, SecondKernel, SimContext, Verdict, VerifyOptions, check,
+    odd_sizes, report, verify, verify_with,
 };
 use toy_backend::{Function, Toy};
 
@@ -234,7 +235,7 @@ fn result_mutants_cover_a_skipped_block_lost_digits_and_a_stale_uniform() {
         assert!(!mutants.is_empty(), "no {operator}");
         assert!(mutants.iter().all(|mutant| mutant.fate == Fate::Differs), "{mutants:#?}");
     }
-    // `n` does not change any element, `scale` changes all.
+    // Floats get another value of their own; what `n` may have been the case must say.
     let stale: Vec<_> = found.results.iter().filter(|mutant| mutant.operator == "stale-uniform").collect();
     assert_eq!(stale.len(), 1);
     assert!(stale[0].description.contains("`scale`"), "{stale:?}");
@@ -258,4 +259,52 @@ fn a_kernel_as_careful_as_a_plain_one_has_a_baseline_ratio_of_about_one() {
     let report = verify(&with_judge(sloppy, Loose, 300).build().unwrap(), &mut sim()).unwrap();
     assert_eq!(report.verdict, Verdict::Passed, "{:#?}", report::details(&report));
     assert!(report.outputs[0].baseline_ratio.unwrap() > 5.0);
+}
+
+#[test]
+fn small_integers_are_compared_to_the_bit_where_their_results_are_exact() {
+    let report = verify(&case(RIGHT), &mut sim()).unwrap();
+    let integers = report.inputs.iter().find(|tried| tried.inputs == Inputs::Integers).unwrap();
+    assert!(matches!(integers.outcome, InputsOutcome::Agrees { exact: true, .. }), "{integers:?}");
+    let normal = report.inputs.iter().find(|tried| tried.inputs == Inputs::Normal).unwrap();
+    assert!(matches!(normal.outcome, InputsOutcome::Agrees { exact: false, .. }), "{normal:?}");
+    // NaN is not legal here, so it was not tried.
+    assert!(report.inputs.iter().all(|tried| tried.inputs != Inputs::NonFinite));
+}
+
+#[test]
+fn a_kernel_that_is_right_on_its_own_inputs_alone_fails_on_others() {
+    // Keeps results below two, which those of the case's own inputs between -0.3 and 0.3 never reach.
+    let clamped = "min.f32 %f2, %f2, 0f40000000;";
+    let small = |fill: CaseBuilder| fill.build().unwrap();
+    let case = |middle| {
+        let narrow = Fill::Uniform { low: -0.3, high: 0.3 };
+        small(
+            Case::builder(spec(text(middle)), Scaled)
+                .shape("300")
+                .schedule(Schedule::new([64, 1, 1]))
+                .input("x", Element::F32, 300, narrow)
+                .output("y", Element::F32, 300)
+                .scalar("n", 300u32)
+                .scalar("scale", SCALE)
+                .extent(Extent::Elements(300)),
+        )
+    };
+    assert_eq!(verify(&case(RIGHT), &mut sim()).unwrap().verdict, Verdict::Passed);
+    let report = verify(&case(clamped), &mut sim()).unwrap();
+    assert_eq!(report.verdict, Verdict::Failed);
+    assert!(report.notes.iter().any(|note| note.contains("over integers inputs")), "{:?}", report.notes);
+    let only_its_own = VerifyOptions { other_inputs: false, ..VerifyOptions::default() };
+    let report = verify_with(&case(clamped), &mut sim(), &only_its_own).unwrap();
+    assert_eq!(report.verdict, Verdict::Passed);
+}
+
+#[test]
+fn odd_sizes_of_every_schedule_pass_or_say_why() {
+    let device = cuforge_core::Constraints::default();
+    for size in odd_sizes(&Schedule::new([64, 1, 1]), &device, 70_000) {
+        let case = with_judge(RIGHT, Scaled, size as u32).edge().reduced(case(RIGHT)).build().unwrap();
+        let found = check(&case, &mut sim(), &CheckOptions::default().once()).unwrap();
+        assert!(found.agrees(), "{size}");
+    }
 }

@@ -2,7 +2,12 @@
 
 use serde::Serialize;
 
-use crate::verdict::{Discrimination, Fate, MutantReport, Origin, OutputReport, Report};
+use crate::blame::{Blame, Legs};
+use crate::compare::Judged;
+use crate::execute::Trespass;
+use crate::verdict::{
+    Discrimination, Fate, InputsOutcome, InputsReport, MutantReport, Origin, OutputReport, Report,
+};
 
 /// The name of the JSON form; it changes when keys change their meaning or go away.
 pub const SCHEMA: &str = "cuforge.verify.1";
@@ -42,6 +47,11 @@ struct CaseEntry<'a> {
     origin: Option<&'static str>,
     outputs: Vec<OutputEntry<'a>>,
     changed_inputs: &'a [String],
+    trespasses: Vec<TrespassEntry<'a>>,
+    runs: u32,
+    blocks: u64,
+    inputs: Vec<InputsEntry<'a>>,
+    legs: Option<LegsEntry>,
     discrimination: Option<DiscriminationEntry<'a>>,
     samples_ns: &'a [u64],
     median_ns: Option<u64>,
@@ -63,6 +73,50 @@ struct OutputEntry<'a> {
     not_finite: u64,
     subnormal: u64,
     worst: Option<WorstEntry>,
+    worst_elements: Vec<WorstEntry>,
+    histogram: HistogramEntry,
+    baseline_ratio: Option<f64>,
+}
+
+/// Counts of elements by the ratio of error to bound; `high` is null for infinity.
+#[derive(Serialize)]
+struct HistogramEntry {
+    exact: u64,
+    unmeasured: u64,
+    buckets: Vec<BucketEntry>,
+}
+
+#[derive(Serialize)]
+struct BucketEntry {
+    low: f64,
+    high: Option<f64>,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct TrespassEntry<'a> {
+    buffer: &'a str,
+    bytes_past_end: Option<u64>,
+    bytes_before_start: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct InputsEntry<'a> {
+    inputs: &'static str,
+    outcome: &'static str,
+    exact: Option<bool>,
+    worst_ratio: Option<f64>,
+    mismatches: Option<u64>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct LegsEntry {
+    shape: String,
+    device: String,
+    simulated: String,
+    between: String,
+    blame: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -98,6 +152,8 @@ struct MutantEntry<'a> {
 struct ProvenanceEntry<'a> {
     source_sha256: &'a str,
     image_sha256: &'a str,
+    ptx_sha256: Option<&'a str>,
+    cubin_sha256: Option<&'a str>,
     compiler: &'a str,
     driver: &'a str,
     target: &'a str,
@@ -127,6 +183,11 @@ impl<'a> From<&'a Report> for CaseEntry<'a> {
             }),
             outputs: report.outputs.iter().map(OutputEntry::from).collect(),
             changed_inputs: &report.changed_inputs,
+            trespasses: report.trespasses.iter().map(TrespassEntry::from).collect(),
+            runs: report.runs,
+            blocks: u64::try_from(report.blocks).unwrap_or(u64::MAX),
+            inputs: report.inputs.iter().map(InputsEntry::from).collect(),
+            legs: report.legs.as_ref().map(LegsEntry::from),
             discrimination: report.discrimination.as_ref().map(DiscriminationEntry::from),
             samples_ns: &report.timing.samples_ns,
             median_ns: report.timing.median_ns(),
@@ -137,6 +198,8 @@ impl<'a> From<&'a Report> for CaseEntry<'a> {
             provenance: report.provenance.as_ref().map(|from| ProvenanceEntry {
                 source_sha256: &from.source,
                 image_sha256: &from.image,
+                ptx_sha256: from.ptx.as_deref(),
+                cubin_sha256: from.cubin.as_deref(),
                 compiler: &from.compiler,
                 driver: &from.driver,
                 target: &from.target,
@@ -160,16 +223,79 @@ impl<'a> From<&'a OutputReport> for OutputEntry<'a> {
             unwritten: found.unwritten,
             not_finite: found.not_finite,
             subnormal: found.subnormal,
-            worst: found.worst.as_ref().map(|worst| WorstEntry {
-                index: worst.index,
-                outcome: worst.outcome.describe(),
-                got: worst.got.to_string(),
-                expected: worst.expected.to_string(),
-                bound: worst.bound,
-                error: finite(worst.error),
-                ratio: finite(worst.ratio()),
-                ulps: worst.ulps,
-            }),
+            worst: found.worst.as_ref().map(WorstEntry::from),
+            worst_elements: found.worst_elements.iter().map(WorstEntry::from).collect(),
+            histogram: HistogramEntry {
+                exact: found.histogram.exact,
+                unmeasured: found.histogram.unmeasured,
+                buckets: found
+                    .histogram
+                    .buckets()
+                    .filter(|(_, _, count)| *count > 0)
+                    .map(|(low, high, count)| BucketEntry { low, high: finite(high), count })
+                    .collect(),
+            },
+            baseline_ratio: output.baseline_ratio.and_then(finite),
+        }
+    }
+}
+
+impl From<&Judged> for WorstEntry {
+    fn from(judged: &Judged) -> Self {
+        Self {
+            index: judged.index,
+            outcome: judged.outcome.describe(),
+            got: judged.got.to_string(),
+            expected: judged.expected.to_string(),
+            bound: judged.bound,
+            error: finite(judged.error),
+            ratio: finite(judged.ratio()),
+            ulps: judged.ulps,
+        }
+    }
+}
+
+impl<'a> From<&'a Trespass> for TrespassEntry<'a> {
+    fn from(trespass: &'a Trespass) -> Self {
+        Self {
+            buffer: &trespass.buffer,
+            bytes_past_end: trespass.bytes_past_end,
+            bytes_before_start: trespass.bytes_before_start,
+        }
+    }
+}
+
+impl<'a> From<&'a InputsReport> for InputsEntry<'a> {
+    fn from(report: &'a InputsReport) -> Self {
+        let inputs = report.inputs.name();
+        let entry = |outcome| Self {
+            inputs,
+            outcome,
+            exact: None,
+            worst_ratio: None,
+            mismatches: None,
+            reason: None,
+        };
+        match &report.outcome {
+            InputsOutcome::Agrees { exact, worst_ratio } => {
+                Self { exact: Some(*exact), worst_ratio: finite(*worst_ratio), ..entry("agrees") }
+            }
+            InputsOutcome::Differs { mismatches } => {
+                Self { mismatches: Some(*mismatches), ..entry("differs") }
+            }
+            InputsOutcome::NotApplicable(reason) => Self { reason: Some(reason), ..entry("not-applicable") },
+        }
+    }
+}
+
+impl From<&Legs> for LegsEntry {
+    fn from(legs: &Legs) -> Self {
+        Self {
+            shape: legs.shape.clone(),
+            device: legs.device.to_string(),
+            simulated: legs.simulated.to_string(),
+            between: legs.between.to_string(),
+            blame: legs.blame().map(Blame::word),
         }
     }
 }
@@ -224,13 +350,16 @@ mod tests {
             keys,
             [
                 "adapter",
+                "blocks",
                 "case",
                 "changed_inputs",
                 "device_clock",
                 "discrimination",
+                "inputs",
                 "instructions",
                 "instructions_per_second",
                 "kernel",
+                "legs",
                 "median_ns",
                 "notes",
                 "origin",
@@ -238,10 +367,12 @@ mod tests {
                 "p95_ns",
                 "provenance",
                 "reason",
+                "runs",
                 "samples_ns",
                 "schedule",
                 "seed",
                 "shape",
+                "trespasses",
                 "verdict"
             ]
         );

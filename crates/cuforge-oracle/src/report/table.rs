@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::chart::{heat_map, histogram};
 use crate::compare::Outcome;
 use crate::verdict::{Fate, Report, Verdict};
 
@@ -101,7 +102,19 @@ pub fn details(report: &Report) -> Vec<String> {
                 let _ = write!(line, ", {ulps} ulps");
             }
             lines.push(line);
+            lines.extend(found.worst_elements.iter().skip(1).map(|judged| {
+                let (index, outcome) = (judged.index, judged.outcome.describe());
+                format!("    index {index}: {outcome}, got {}, expected {}", judged.got, judged.expected)
+            }));
+            lines.push("    errors by size, in units of each element's own bound:".to_owned());
+            lines.extend(histogram(found).lines().map(|line| format!("    {line}")));
+            let map = &found.map;
+            lines.push(format!("    where, in {} rows of {}:", map.tensor_rows(), map.row_elements()));
+            lines.extend(heat_map(found).lines().map(|line| format!("    {line}")));
         }
+    }
+    if let Some(legs) = report.legs.as_ref().filter(|legs| legs.blame().is_some()) {
+        lines.push(format!("{at}: {legs}"));
     }
     lines.extend(report.notes.iter().map(|note| format!("{at}: {note}")));
     if let (Verdict::Vacuous, Some(found)) = (&report.verdict, &report.discrimination) {
