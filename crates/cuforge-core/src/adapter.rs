@@ -130,6 +130,10 @@ pub struct Constraints {
     pub max_buffer_bytes: u64,
     /// Buffers start at multiples of this many bytes.
     pub min_buffer_align: u64,
+    /// The last cache before device memory, in bytes; 0 if unknown.
+    pub cache_bytes: u64,
+    /// What device memory can deliver at most, in bytes a second; 0 if unknown.
+    pub memory_bytes_per_second: u64,
 }
 
 impl Default for Constraints {
@@ -146,6 +150,8 @@ impl Default for Constraints {
             memory_bytes: u64::MAX,
             max_buffer_bytes: u64::MAX,
             min_buffer_align: 256,
+            cache_bytes: 0,
+            memory_bytes_per_second: 0,
         }
     }
 }

@@ -124,6 +124,16 @@ pub trait OracleContext {
     /// [`Misuse`](ContextErrorKind::Misuse) for more bytes than the view has, or a stale or foreign view.
     fn write(&mut self, view: &BufferView, bytes: &[u8]) -> Result<(), ContextError>;
 
+    /// Sets every byte of `view`. Writes them from the host unless overridden.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn fill(&mut self, view: &BufferView, byte: u8) -> Result<(), ContextError> {
+        // A view lies within device memory, which a backend on this host could address.
+        let bytes = alloc::vec![byte; usize::try_from(view.len()).unwrap_or(usize::MAX)];
+        self.write(view, &bytes)
+    }
+
     /// Reads the start of `view` into `bytes`; as [`write`](Self::write).
     ///
     /// # Errors

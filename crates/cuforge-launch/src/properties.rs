@@ -24,6 +24,8 @@ mod attribute {
     pub(super) const MAX_REGISTERS_PER_BLOCK: c_int = 12;
     pub(super) const MULTIPROCESSORS: c_int = 16;
     pub(super) const INTEGRATED: c_int = 18;
+    pub(super) const MEMORY_KILOHERTZ: c_int = 36;
+    pub(super) const MEMORY_BUS_BITS: c_int = 37;
     pub(super) const L2_BYTES: c_int = 38;
     pub(super) const MAX_THREADS_PER_MULTIPROCESSOR: c_int = 39;
     pub(super) const UNIFIED_ADDRESSING: c_int = 41;
@@ -139,6 +141,8 @@ pub(crate) fn read(driver: Driver, device: c_int) -> Result<Properties, LaunchEr
         memory_bytes,
         max_buffer_bytes: memory_bytes,
         min_buffer_align: 256,
+        cache_bytes: one(attribute::L2_BYTES)?.into(),
+        memory_bytes_per_second: reader.memory_bytes_per_second(),
     };
     let capabilities = Capabilities {
         max_threads_per_multiprocessor: one(attribute::MAX_THREADS_PER_MULTIPROCESSOR)?,
@@ -184,6 +188,14 @@ impl Reader {
         // SAFETY: the pointer is valid for a usize.
         let status = unsafe { self.driver.table().device_total_mem(&raw mut bytes, self.device) };
         self.driver.judge(status).map(|()| bytes as u64)
+    }
+
+    /// Two transfers a clock over the whole bus; 0 where the driver does not tell.
+    fn memory_bytes_per_second(&self) -> u64 {
+        // What is only there to judge times by must not keep a device from being opened.
+        let told =
+            |which| self.attribute(which).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
+        told(attribute::MEMORY_KILOHERTZ) * 1000 * 2 * told(attribute::MEMORY_BUS_BITS) / 8
     }
 
     fn uuid(&self) -> Result<[u8; 16], LaunchError> {

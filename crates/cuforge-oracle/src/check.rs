@@ -137,7 +137,11 @@ pub(crate) fn checked(
         trespasses: stage.trespasses(context)?,
         runs: 1,
         blocks: blocks(case.extent(), case.schedule()),
-        timing: Timing { samples_ns: first.clone(), device_clock: context.timestamp_supported() },
+        timing: Timing {
+            samples_ns: first.clone(),
+            device_clock: context.timestamp_supported(),
+            stopped: None,
+        },
         instructions,
         origin: build.origin,
         provenance: build.provenance(),

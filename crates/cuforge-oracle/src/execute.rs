@@ -85,7 +85,7 @@ impl<'a> Stage<'a> {
             stage.behind.push(cut(RED_ZONE_BYTES + size, RED_ZONE_BYTES)?);
         }
         for zone in stage.before.iter().chain(&stage.behind) {
-            context.write(zone, &[RED_ZONE; RED_ZONE_BYTES as usize])?;
+            context.fill(zone, RED_ZONE)?;
         }
         Ok(stage)
     }
@@ -99,7 +99,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn fill(&self, context: &mut dyn OracleContext) -> Result<(), ContextError> {
         for ((buffer, contents), view) in self.case.buffers().iter().zip(self.contents).zip(&self.bound) {
             match buffer.role {
-                Role::Output => context.write(view, &vec![self.poison; buffer.size_bytes() as usize])?,
+                Role::Output => context.fill(view, self.poison)?,
                 Role::Input | Role::InOut => context.write(view, contents)?,
             }
         }

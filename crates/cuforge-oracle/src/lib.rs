@@ -30,6 +30,7 @@ mod baseline;
 mod blame;
 mod build;
 mod case;
+mod certificate;
 mod check;
 mod closure;
 mod compare;
@@ -43,6 +44,8 @@ mod format;
 mod inputs;
 mod interface;
 mod legs;
+mod local_trials;
+mod measure;
 mod model;
 mod number;
 mod random;
@@ -55,12 +58,14 @@ mod simulate;
 mod sizes;
 mod spread;
 mod tracked;
+mod tune;
 mod verdict;
 mod verify;
 
 pub use adapters::{CudaContext, SimContext, SimContextBuilder, SimError};
 pub use blame::{Blame, Leg, Legs};
 pub use case::{Case, CaseBuilder, ShippedPtx};
+pub use certificate::{Certificate, CertificateError, CertifiedCase, CertifiedOutput, Difference};
 pub use check::{Check, CheckOptions, check};
 pub use closure::ExpectedElement;
 pub use compare::{Comparison, Expected, Judged, Outcome, Policy, compare};
@@ -71,6 +76,8 @@ pub use fill::{Custom, Fill};
 pub use format::Format;
 pub use inputs::Inputs;
 pub use interface::{Buffer, Role};
+pub use local_trials::LocalTrials;
+pub use measure::{MeasureOptions, Measurement, Stopping, measure};
 pub use model::{ErrorModel, Function, Limit, StatedLimit};
 pub use number::{Number, Scalar};
 pub use random::Random;
@@ -80,6 +87,7 @@ pub use second_kernel::SecondKernel;
 pub use sizes::odd_sizes;
 pub use spread::{HeatMap, Histogram};
 pub use tracked::{Tracked, Tracker, Undecided};
+pub use tune::{Candidate, Rejection, Standing, Trials, TuneOptions, Tuned, tune};
 pub use verdict::{
     Discrimination, Fate, InputsOutcome, InputsReport, MutantReport, Origin, OutputReport, Provenance,
     Report, Timing, Verdict,

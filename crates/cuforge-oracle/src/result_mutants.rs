@@ -117,7 +117,7 @@ impl Gallery<'_> {
 fn stale_values<'a>(case: &'a Case, contents: &[Vec<u8>]) -> Result<Vec<(&'a str, Outputs)>, OracleError> {
     let mut stale = Vec::new();
     for (name, value) in case.by_name() {
-        let other = case.stale(name).or_else(|| match value {
+        let other = case.stale(name).or(match value {
             Scalar::F32(value) => Some(Scalar::F32(value * 0.75 + 0.125)),
             Scalar::F64(value) => Some(Scalar::F64(value * 0.75 + 0.125)),
             _ => None,

@@ -168,7 +168,7 @@ impl Discrimination {
 ///
 /// ```
 /// use cuforge_oracle::Timing;
-/// let timing = Timing { samples_ns: vec![30, 10, 20], device_clock: false };
+/// let timing = Timing { samples_ns: vec![30, 10, 20], ..Timing::default() };
 /// assert_eq!((timing.median_ns(), timing.p95_ns()), (Some(20), Some(30)));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,6 +177,31 @@ pub struct Timing {
     pub samples_ns: Vec<u64>,
     /// Whether the device's own clock took them.
     pub device_clock: bool,
+    /// What ended the sampling; none for a fixed number of samples.
+    pub stopped: Option<Stopped>,
+}
+
+/// What ended a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stopped {
+    /// The relative standard deviation is small enough.
+    Converged,
+    /// It does not change any more.
+    Stable,
+    /// The time is up.
+    Cap,
+}
+
+impl Stopped {
+    /// One lower-case word. Stable.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Converged => "converged",
+            Self::Stable => "stable",
+            Self::Cap => "cap",
+        }
+    }
 }
 
 impl Timing {
@@ -193,6 +218,12 @@ impl Timing {
     #[must_use]
     pub fn median_ns(&self) -> Option<u64> {
         self.percentile_ns(50)
+    }
+
+    /// The distance of the quartiles (nearest rank).
+    #[must_use]
+    pub fn interquartile_ns(&self) -> Option<u64> {
+        Some(self.percentile_ns(75)? - self.percentile_ns(25)?)
     }
 
     /// The 95th percentile (nearest rank).
@@ -384,7 +415,7 @@ pub(crate) mod samples {
             }],
             runs: 4,
             blocks: 3,
-            timing: Timing { samples_ns: vec![1000, 2000, 3000], device_clock: false },
+            timing: Timing { samples_ns: vec![1000, 2000, 3000], device_clock: false, stopped: None },
             instructions: Some(100),
             provenance: Some(Provenance::default()),
             ..Report::blank("twice", "simulated sm_90", 1, verdict)
@@ -416,9 +447,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples_by_nearest_rank() {
-        let timing = Timing { samples_ns: vec![50, 10, 40, 20, 30], device_clock: false };
+        let timing = Timing { samples_ns: vec![50, 10, 40, 20, 30], device_clock: false, stopped: None };
         assert_eq!((timing.median_ns(), timing.p95_ns()), (Some(30), Some(50)));
-        let one = Timing { samples_ns: vec![7], device_clock: false };
+        let one = Timing { samples_ns: vec![7], device_clock: false, stopped: None };
         assert_eq!((one.median_ns(), one.p95_ns()), (Some(7), Some(7)));
         assert_eq!(Timing::default().median_ns(), None);
     }

@@ -1,6 +1,6 @@
 //! Verification: a check whose outcome is a verdict, because the case must first show that it can fail.
 
-use cuforge_core::{Constant, ContextErrorKind, OracleContext, Schedule};
+use cuforge_core::{ContextErrorKind, OracleContext};
 
 use crate::blame::Legs;
 use crate::build::Build;
@@ -254,7 +254,7 @@ fn blank(case: &Case, context: &dyn OracleContext, seed: u64) -> Report {
     Report {
         kernel: case.kernel().id().to_owned(),
         shape: case.shape().to_owned(),
-        schedule: schedule_text(case.schedule()),
+        schedule: case.schedule().to_string(),
         ..Report::blank(case.name(), context.adapter().name.clone(), seed, verdict)
     }
 }
@@ -278,19 +278,4 @@ impl Report {
         }
         self.notes.extend(check.trespasses.iter().map(|trespass| format!("the kernel {trespass}")));
     }
-}
-
-/// Block, items and constants in one line, such as `256x1x1 items 4 TILE_M=64`.
-fn schedule_text(schedule: &Schedule) -> String {
-    let [x, y, z] = schedule.workgroup_size;
-    let mut text = format!("{x}x{y}x{z} items {}", schedule.items_per_invocation);
-    for (name, value) in &schedule.constants {
-        let value = match value {
-            Constant::Int(value) => value.to_string(),
-            Constant::Float(value) => format!("{value:?}"),
-            Constant::Bool(value) => value.to_string(),
-        };
-        text.push_str(&format!(" {name}={value}"));
-    }
-    text
 }

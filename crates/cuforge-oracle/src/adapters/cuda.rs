@@ -76,6 +76,12 @@ impl OracleContext for CudaContext {
         self.session().write(view, bytes).map_err(|error| error.during("write"))
     }
 
+    fn fill(&mut self, view: &BufferView, byte: u8) -> Result<(), ContextError> {
+        let mut session = self.session();
+        let slab = session.slab().clone();
+        slab.fill(session.stream(), view, byte).map_err(|error| error.during("fill"))
+    }
+
     fn read(&mut self, view: &BufferView, bytes: &mut [u8]) -> Result<(), ContextError> {
         self.session().read(view, bytes).map_err(|error| error.during("read"))
     }
