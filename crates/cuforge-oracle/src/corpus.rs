@@ -4,23 +4,42 @@
 //! for `sm_75` under the default schedule, and for some kernels a version in hand-written PTX.
 
 mod affine;
+mod argmax;
+mod axpy_f64;
+mod bias_gelu;
+mod bitonic_sort;
+mod column_sum;
+mod compact;
+mod conv2d;
 mod decode_attention;
+mod dot_f64;
+mod gather;
 mod gemm;
+mod histogram;
 mod kernel;
+mod layer_norm;
 mod matvec_q4;
+mod matvec_q8;
+mod matvec_ternary;
+mod quantize_mx;
 mod raw;
 mod rms_norm;
 mod rms_norm_heads;
+mod rope;
+mod scan;
+mod segmented_sum;
 mod shape;
 mod softmax;
+mod stencil;
 mod swiglu;
 mod top_k;
+mod transpose;
 
 pub use kernel::{CorpusKernel, Form};
 pub use shape::Shape;
 
 /// Every kernel of the corpus.
-pub const ALL: [CorpusKernel; 9] = [
+pub const ALL: [CorpusKernel; 28] = [
     affine::KERNEL,
     swiglu::KERNEL,
     softmax::KERNEL,
@@ -30,6 +49,25 @@ pub const ALL: [CorpusKernel; 9] = [
     matvec_q4::KERNEL,
     rms_norm_heads::KERNEL,
     decode_attention::KERNEL,
+    layer_norm::KERNEL,
+    rope::KERNEL,
+    matvec_q8::KERNEL,
+    matvec_ternary::KERNEL,
+    histogram::KERNEL,
+    scan::KERNEL,
+    segmented_sum::KERNEL,
+    transpose::KERNEL,
+    conv2d::KERNEL,
+    dot_f64::KERNEL,
+    axpy_f64::KERNEL,
+    argmax::KERNEL,
+    gather::KERNEL,
+    bias_gelu::KERNEL,
+    quantize_mx::KERNEL,
+    stencil::KERNEL,
+    bitonic_sort::KERNEL,
+    compact::KERNEL,
+    column_sum::KERNEL,
 ];
 
 /// The kernel of that name.

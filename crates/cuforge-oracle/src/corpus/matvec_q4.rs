@@ -41,11 +41,11 @@ fn parameters() -> Vec<Parameter> {
 
 fn schedules() -> Vec<Schedule> {
     vec![
-        rows(32, 4, 2),
+        rows(64, 2, 2),
         rows(32, 1, 1),
         rows(32, 8, 4),
         rows(64, 1, 1),
-        rows(64, 2, 2),
+        rows(32, 4, 2),
         rows(64, 4, 1),
         rows(128, 1, 2),
         rows(96, 2, 1),

@@ -1,0 +1,75 @@
+//! `y = factor * x + y` in place, in double precision.
+
+use super::kernel::{CorpusKernel, Written};
+use super::shape::{Shape, flat};
+use crate::case::{Case, CaseBuilder};
+use crate::error::OracleError;
+use crate::fill::Fill;
+use crate::format::Format;
+use crate::real::Real;
+use crate::reference::{Evaluation, Reference};
+use cuforge_core::{Access, Element, Extent, KernelSpec, Parameter, Schedule};
+
+pub(super) const KERNEL: CorpusKernel = CorpusKernel {
+    name: "axpy_f64",
+    description: "y = factor * x + y in place, in double precision",
+    source: include_str!("../../kernels/axpy_f64.cu"),
+    shipped: include_str!("../../kernels/ptx/axpy_f64.ptx"),
+    written: Some(Written {
+        text: include_str!("../../kernels/axpy_f64.ptx"),
+        schedules: || vec![flat(256, 4), flat(64, 1), flat(96, 3), flat(1024, 1)],
+    }),
+    axes: &["n"],
+    real: &[200_003],
+    mutated: &[4095],
+    small: &[&[4095], &[4096], &[1], &[300], &[1600]],
+    parameters,
+    schedules,
+    case,
+};
+
+fn parameters() -> Vec<Parameter> {
+    vec![
+        Parameter::buffer("x", 0, Element::F64, Access::StorageRead),
+        Parameter::buffer("y", 1, Element::F64, Access::StorageReadWrite),
+        Parameter::Uniform { bytes: 16, align: 8 },
+    ]
+}
+
+fn schedules() -> Vec<Schedule> {
+    vec![
+        flat(256, 4),
+        flat(64, 1),
+        flat(128, 2),
+        flat(128, 8),
+        flat(256, 1),
+        flat(256, 2),
+        flat(512, 4),
+        flat(1024, 1),
+        flat(1024, 4),
+        flat(96, 3),
+    ]
+}
+
+fn case(spec: KernelSpec, shape: &Shape, _: &Schedule) -> CaseBuilder {
+    let n = u64::from(shape.axis(0));
+    let values = || Fill::Normal { mean: 0.0, deviation: 1.0 };
+    Case::builder(spec, Axpy)
+        .computes_in(Format::F64)
+        .input("x", Element::F64, n, values())
+        .inout("y", Element::F64, n, values())
+        .uniform("n", n)
+        // No number that single precision holds.
+        .uniform("factor", -1.1f64)
+        .extent(Extent::Elements(n))
+}
+
+struct Axpy;
+
+impl Reference for Axpy {
+    fn evaluate<R: Real>(&self, run: &mut Evaluation<'_, R>) -> Result<(), OracleError> {
+        let factor = run.scalar("factor")?;
+        let (x, y) = (run.reals("x")?, run.reals("y")?);
+        run.store("y", x.into_iter().zip(y).map(|(x, y)| factor * x + y))
+    }
+}
