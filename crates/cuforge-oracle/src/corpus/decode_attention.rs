@@ -108,7 +108,8 @@ impl Reference for DecodeAttention {
         let mut output = Vec::with_capacity(queries.len());
         for (head, query) in queries.chunks_exact(width).enumerate() {
             let group = head / heads;
-            let length = usize::try_from(lengths[group / groups]).unwrap_or(0).min(capacity);
+            let length = lengths.get(group / groups).and_then(|length| usize::try_from(*length).ok());
+            let length = length.unwrap_or(0).min(capacity);
             let start = |position: usize| (group * capacity + position) * width;
             let scores: Vec<R> = (0..length)
                 .map(|position| {

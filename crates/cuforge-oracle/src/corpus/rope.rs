@@ -96,7 +96,7 @@ impl Reference for Rope {
         let positions = run.integers("positions")?;
         let mut x = run.reals("x")?;
         for (row, head) in x.chunks_exact_mut(2 * points).enumerate() {
-            let position = positions[row / heads] as usize;
+            let position = positions.get(row / heads).map_or(places, |position| *position as usize);
             if position >= places {
                 continue;
             }
