@@ -5,15 +5,24 @@
 
 mod area;
 mod areas;
+mod chart;
+mod comparison;
 mod compile;
 mod figure;
 mod launch;
+mod machine;
 mod oracle;
+mod peers;
+mod record;
 mod rounds;
 mod sim;
 mod slab;
 
 pub use area::{Area, Measured, Settings};
 pub use areas::AREAS;
+pub use chart::{Chart, charts};
+pub use comparison::{Change, Compared, compare_runs, missing};
 pub use figure::{Bar, Figure, Spread};
+pub use machine::Machine;
+pub use record::{Row, Run, SCHEMA};
 pub use rounds::{compare, repeat};

@@ -5,50 +5,23 @@ use std::env;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use cuforge_benches::{AREAS, Area, Figure, Settings};
+use cuforge_benches::{AREAS, Area, Change, Machine, Row, Run, Settings, charts, compare_runs, missing};
+use cuforge_core::ContextErrorKind;
+use cuforge_launch::LaunchError;
 use lexopt::{Arg, Parser, ValueExt};
-use serde::Serialize;
 
+#[derive(Default)]
 struct Wanted {
     areas: Vec<&'static Area>,
     settings: Settings,
     json: Option<PathBuf>,
-}
-
-/// The JSON form of a run. Its keys are stable under one `schema`.
-#[derive(Serialize)]
-struct Run {
-    schema: &'static str,
-    machine: Machine,
-    quick: bool,
-    figures: Vec<Row>,
-    errors: Vec<String>,
-}
-
-/// Where the figures come from.
-#[derive(Serialize)]
-struct Machine {
-    processor: String,
-    cores: usize,
-    system: String,
-    compiler: String,
-    commit: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    area: &'static str,
-    name: String,
-    unit: &'static str,
-    median: f64,
-    lower_quartile: f64,
-    upper_quartile: f64,
-    rounds: usize,
-    bar: Option<String>,
-    holds: Option<bool>,
+    markdown: Option<PathBuf>,
+    charts: Option<PathBuf>,
+    compare: Option<PathBuf>,
+    from: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -59,7 +32,7 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    match measure(&wanted) {
+    match work(&wanted) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error}");
@@ -68,43 +41,89 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and shows; the exit code is 1 if a bar is missed or an area could not be measured, 2 if nothing was.
-fn measure(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
-    let machine = Machine::here();
-    let Machine { processor, cores, system, compiler, .. } = &machine;
-    println!("machine   {processor}, {cores} cores, {system}; {compiler}");
-    let mut run = Run {
-        schema: "cuforge-bench/1",
-        machine,
-        quick: wanted.settings.quick,
-        figures: Vec::new(),
-        errors: Vec::new(),
+/// Measures or reads, writes and compares; the exit code is 1 if a bar is missed, an area could not be measured though
+/// its device is there, or a figure is worse than before; 2 if nothing was measured.
+fn work(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
+    // Read before anything is measured: a wrong path should not cost an hour.
+    let before = wanted.compare.as_deref().map(run_in).transpose()?;
+    let (run, failed) = match &wanted.from {
+        Some(path) => (run_in(path)?, false),
+        None => measure(wanted),
     };
+    if let Some(path) = &wanted.json {
+        write(path, &run.to_json()?)?;
+    }
+    if let Some(path) = &wanted.markdown {
+        write(path, &run.to_markdown())?;
+    }
+    if let Some(folder) = &wanted.charts {
+        fs::create_dir_all(folder).map_err(|error| format!("creating {}: {error}", folder.display()))?;
+        for chart in charts(&run) {
+            write(&folder.join(&chart.file), &chart.svg)?;
+        }
+    }
+    let worse = before.is_some_and(|before| is_worse(&before, &run));
+    Ok(ending(&run, failed || worse))
+}
+
+/// Measures and shows; whether an area failed for another reason than an absent device.
+fn measure(wanted: &Wanted) -> (Run, bool) {
+    let mut run = Run::new(Machine::here(), wanted.settings.quick);
+    for (at, line) in run.machine.lines().iter().enumerate() {
+        println!("{:<9} {line}", if at == 0 { "machine" } else { "device" });
+    }
+    let judged = !wanted.settings.quick && !run.machine.simulated;
+    let mut failed = false;
     for area in &wanted.areas {
         println!("\n{}: {}", area.name, area.about);
         match (area.run)(&wanted.settings) {
             Ok(figures) => {
                 for figure in figures {
-                    let row = row(area.name, figure, wanted.settings.quick);
+                    let row = Row::new(area.name, figure, judged);
                     println!("  {}", row.line());
                     run.figures.push(row);
                 }
             }
             Err(error) => {
                 println!("  could not be measured: {error}");
+                failed |= !is_absence(&*error);
                 run.errors.push(format!("{}: {error}", area.name));
             }
         }
     }
-    if let Some(path) = &wanted.json {
-        let text = serde_json::to_string_pretty(&run)?;
-        fs::write(path, text + "\n").map_err(|error| format!("writing {}: {error}", path.display()))?;
-    }
-    Ok(ending(&run))
+    (run, failed)
 }
 
-fn ending(run: &Run) -> u8 {
-    if !run.errors.is_empty() || run.figures.iter().any(|row| row.holds == Some(false)) {
+/// Whether an area could not be measured because the device that it needs is not there.
+fn is_absence(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<LaunchError>().is_some_and(|error| error.kind() == ContextErrorKind::Unavailable)
+}
+
+/// Shows how the figures changed since `before`, and whether one is worse or gone.
+fn is_worse(before: &Run, run: &Run) -> bool {
+    let compared = compare_runs(before, run);
+    let gone = missing(before, run);
+    println!("\nbeside the run of {}:", before.machine.date.as_deref().unwrap_or("an unknown day"));
+    for compared in &compared {
+        println!("  {}", compared.line());
+    }
+    for name in &gone {
+        println!("  GONE        {name}");
+    }
+    let count = |change| compared.iter().filter(|compared| compared.change == change).count();
+    println!(
+        "{} same, {} better, {} worse, {} not judged, {} gone",
+        count(Change::Same),
+        count(Change::Better),
+        count(Change::Worse),
+        count(Change::NotJudged),
+        gone.len()
+    );
+    count(Change::Worse) + gone.len() > 0
+}
+
+fn ending(run: &Run, failed: bool) -> u8 {
+    if failed || run.figures.iter().any(|row| row.holds == Some(false)) {
         1
     } else if run.figures.is_empty() {
         2
@@ -113,18 +132,31 @@ fn ending(run: &Run) -> u8 {
     }
 }
 
+fn run_in(path: &Path) -> Result<Run, Box<dyn Error>> {
+    let text = fs::read_to_string(path).map_err(|error| format!("reading {}: {error}", path.display()))?;
+    Run::from_json(&text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+    fs::write(path, text).map_err(|error| format!("writing {}: {error}", path.display()).into())
+}
+
 fn read(words: Vec<OsString>) -> Result<Wanted, Box<dyn Error>> {
     let mut parser = Parser::from_args(words);
-    let mut wanted = Wanted { areas: Vec::new(), settings: Settings::default(), json: None };
+    let mut wanted = Wanted::default();
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("quick") => wanted.settings.quick = true,
             Arg::Long("json") => wanted.json = Some(parser.value()?.into()),
+            Arg::Long("markdown") => wanted.markdown = Some(parser.value()?.into()),
+            Arg::Long("charts") => wanted.charts = Some(parser.value()?.into()),
+            Arg::Long("compare") => wanted.compare = Some(parser.value()?.into()),
+            Arg::Long("from") => wanted.from = Some(parser.value()?.into()),
             Arg::Value(word) if wanted.areas.is_empty() => wanted.areas = areas(&word.string()?)?,
             other => return Err(other.unexpected().into()),
         }
     }
-    if wanted.areas.is_empty() {
+    if wanted.areas.is_empty() && wanted.from.is_none() {
         return Err(format!("no area given: {}", known()).into());
     }
     Ok(wanted)
@@ -140,107 +172,48 @@ fn known() -> String {
     format!("{} or all", names.join(", "))
 }
 
-fn row(area: &'static str, figure: Figure, quick: bool) -> Row {
-    Row {
-        area,
-        holds: if quick { None } else { figure.holds() },
-        bar: figure.bar.map(|bar| bar.to_string()),
-        name: figure.name,
-        unit: figure.unit,
-        median: figure.spread.median,
-        lower_quartile: figure.spread.lower,
-        upper_quartile: figure.spread.upper,
-        rounds: figure.rounds,
-    }
-}
-
-impl Row {
-    fn line(&self) -> String {
-        let Self { name, unit, rounds, .. } = self;
-        let [median, lower, upper] = [self.median, self.lower_quartile, self.upper_quartile].map(digits);
-        let bar = match (&self.bar, self.holds) {
-            (Some(bar), Some(true)) => format!(", bar {bar} holds"),
-            (Some(bar), Some(false)) => format!(", bar {bar} MISSED"),
-            (Some(bar), None) => format!(", bar {bar} not judged"),
-            (None, _) => String::new(),
-        };
-        format!("{name:<44} {median} {unit} ({lower} .. {upper}, {rounds} rounds{bar})")
-    }
-}
-
-/// Four significant digits, without an exponent.
-fn digits(value: f64) -> String {
-    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = usize::try_from(3 - magnitude).unwrap_or(0).min(9);
-    format!("{value:.decimals$}")
-}
-
-impl Machine {
-    fn here() -> Self {
-        let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("model name"))?;
-            Some(line.split_once(": ")?.1.trim().to_owned())
-        });
-        Self {
-            processor: processor.unwrap_or_else(|| env::consts::ARCH.to_owned()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            system: env::consts::OS.to_owned(),
-            compiler: said("rustc", &["--version"]).unwrap_or_else(|| "unknown rustc".to_owned()),
-            commit: said("git", &["rev-parse", "HEAD"]),
-        }
-    }
-}
-
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let output = command.output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuforge_benches::{Bar, Spread};
+    use cuforge_benches::{Bar, Figure, Spread};
 
-    fn figure(median: f64) -> Figure {
-        Figure::new("speed", "ratio", Spread { lower: median, median, upper: median }, 30)
-            .with_bar(Bar::AtLeast(15.0))
-    }
-
-    fn run_with(figures: Vec<Row>, errors: Vec<String>) -> Run {
-        Run { schema: "cuforge-bench/1", machine: Machine::here(), quick: false, figures, errors }
-    }
-
-    #[test]
-    fn a_missed_bar_or_an_area_without_figures_does_not_end_well() {
-        assert_eq!(ending(&run_with(vec![row("sim", figure(16.0), false)], Vec::new())), 0);
-        assert_eq!(ending(&run_with(vec![row("sim", figure(14.0), false)], Vec::new())), 1);
-        assert_eq!(ending(&run_with(vec![row("sim", figure(16.0), false)], vec!["slab: x".into()])), 1);
-        assert_eq!(ending(&run_with(Vec::new(), Vec::new())), 2);
+    fn run_with(medians: &[f64]) -> Run {
+        let row = |median: &f64| {
+            let spread = Spread { lower: *median, median: *median, upper: *median };
+            Row::new("sim", Figure::new("speed", "ratio", spread, 30).with_bar(Bar::AtLeast(15.0)), true)
+        };
+        Run { figures: medians.iter().map(row).collect(), ..Run::new(Machine::default(), false) }
     }
 
     #[test]
-    fn a_quick_run_judges_no_bar() {
-        let row = row("sim", figure(1.0), true);
-        assert_eq!(row.holds, None);
-        assert!(row.line().ends_with("bar >= 15 not judged)"), "{}", row.line());
+    fn a_missed_bar_a_failed_area_and_no_figures_do_not_end_well() {
+        assert_eq!(ending(&run_with(&[16.0]), false), 0);
+        assert_eq!(ending(&run_with(&[14.0]), false), 1);
+        assert_eq!(ending(&run_with(&[16.0]), true), 1);
+        assert_eq!(ending(&run_with(&[]), false), 2);
+    }
+
+    #[test]
+    fn an_absent_device_is_no_failure_of_an_area_and_any_other_error_is() {
+        let absent: Box<dyn Error> = Box::new(LaunchError::NoDriver { tried: Vec::new() });
+        assert!(is_absence(&*absent));
+        let other: Box<dyn Error> = "a peer died".into();
+        assert!(!is_absence(&*other));
+    }
+
+    #[test]
+    fn a_figure_that_is_worse_or_gone_is_a_regression() {
+        assert!(is_worse(&run_with(&[16.0]), &run_with(&[15.5])));
+        assert!(!is_worse(&run_with(&[16.0]), &run_with(&[17.0])));
     }
 
     #[test]
     fn what_is_no_area_or_no_option_is_named() {
         let read = |words: &[&str]| read(words.iter().map(OsString::from).collect()).map(|_| ());
         assert!(read(&["compile", "--quick"]).is_ok() && read(&["all"]).is_ok());
+        assert!(read(&["--from", "run.json"]).is_ok());
         for (words, named) in [(&["fft"][..], "fft"), (&[], "no area"), (&["all", "--quik"], "--quik")] {
             assert!(read(words).unwrap_err().to_string().contains(named));
         }
-    }
-
-    #[test]
-    fn figures_are_shown_with_four_digits() {
-        assert_eq!(
-            [0.0, 0.123_456, 1.0, 1234.5, 98_765.4].map(digits),
-            ["0.000", "0.1235", "1.000", "1234", "98765"]
-        );
     }
 }

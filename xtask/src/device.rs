@@ -52,11 +52,12 @@ pub(crate) fn choose(wish: Wish) -> Result<Choice, Stop> {
     }
     // Asked in another process first, so that a driver that crashes is a reason and not the end of this program.
     let probe = probe::ask(&[]);
-    if let Some(why) = probe.without_a_device() {
-        return without_a_gpu(wish, why);
-    }
-    if wish == Wish::Cuda && probe.simulated {
-        return without_a_gpu(wish, &format!("{} is the simulated driver", probe.driver_line()));
+    let why = match wish {
+        Wish::Cuda => probe.without_silicon(),
+        _ => probe.without_a_device().map(str::to_owned),
+    };
+    if let Some(why) = why {
+        return without_a_gpu(wish, &why);
     }
     match Device::open(0) {
         Ok(device) => {

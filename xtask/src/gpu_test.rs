@@ -12,7 +12,6 @@ mod record;
 mod report;
 mod runner;
 mod sanitizer;
-mod simulated;
 mod slots;
 mod wanted;
 
@@ -25,7 +24,7 @@ use crate::arguments::Arguments;
 use crate::device::Wish;
 use crate::ending::{Ending, Stop};
 use crate::probe::{self, Probe};
-use crate::workspace;
+use crate::{simulated, workspace};
 use expected::{Expected, Ground};
 use record::Record;
 use report::{Report, SCHEMA};
@@ -124,12 +123,10 @@ fn device(wanted: &Wanted) -> Result<Device, Stop> {
         Wish::Sim => "asked for with --device sim".to_owned(),
         wish => {
             let probe = probe::ask(&[]);
-            let why = match probe.without_a_device() {
-                None if probe.simulated && wish == Wish::Cuda => {
-                    Some(format!("{} is the simulated driver", probe.driver_line()))
-                }
-                None => None,
-                Some(why) => Some(why.to_owned()),
+            let why = if wish == Wish::Cuda {
+                probe.without_silicon()
+            } else {
+                probe.without_a_device().map(str::to_owned)
             };
             match why {
                 None => {

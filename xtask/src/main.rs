@@ -14,6 +14,7 @@ mod metadata;
 mod probe;
 mod process;
 mod quickstart;
+mod simulated;
 mod test;
 mod toolchain;
 mod verify;
@@ -32,8 +33,8 @@ usage: cargo xtask VERB [OPTIONS]
           the main job: compile, run and verify the kernels of the corpus on the best device there is
   verify [--device auto|cuda|sim] [--kernel NAME] [--seed N] [--junit FILE] [--json FILE]
           the oracle over the kernel corpus
-  bench AREA [--quick] [--json FILE]
-          measures AREA, with quartiles and bars
+  bench AREA [--device auto|cuda|sim] [--quick] [--compare FILE] [--json FILE] [--markdown FILE] [--charts DIR]
+          measures AREA, with quartiles and bars; --compare flags what became worse
   test [--long]
           all that can be tested without a GPU; closes with `N passed, N failed, N skipped`
   gpu-test [--device auto|cuda|sim] [--require-gpu] [--sanitizer TOOL] [--archive DIR | --from-archive DIR]

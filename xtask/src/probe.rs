@@ -57,6 +57,14 @@ impl Probe {
         self.devices.is_empty().then(|| self.trouble.as_deref().unwrap_or("the driver lists no device"))
     }
 
+    /// Why no GPU can be used: no device, or the simulated one alone; `None` if one can.
+    pub(crate) fn without_silicon(&self) -> Option<String> {
+        if self.simulated {
+            return Some(format!("{} is the simulated driver", self.driver_line()));
+        }
+        self.without_a_device().map(str::to_owned)
+    }
+
     /// The driver in one line: real path, CUDA version, build.
     pub(crate) fn driver_line(&self) -> String {
         let library =

@@ -100,7 +100,7 @@ fn python(script: &str, libraries: &Path) -> Command {
     }
     let mut command = Command::new("python3");
     command
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script))
+        .arg(crate::peers::script(script))
         .env("LD_LIBRARY_PATH", search)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

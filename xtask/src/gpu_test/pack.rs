@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::expected::{KNOWN_FAILURES, MANIFEST};
-use super::{bundle, programs, simulated};
+use super::{bundle, programs};
 use crate::ending::{Ending, Stop};
-use crate::{archive, process, workspace};
+use crate::{archive, process, simulated, workspace};
 
 /// What an archive may weigh.
 const LIMIT_BYTES: u64 = 48 << 20;

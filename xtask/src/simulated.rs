@@ -11,18 +11,18 @@ use crate::ending::Stop;
 use crate::{process, workspace};
 
 /// The package that builds the library.
-pub(super) const PACKAGE: &str = "cuforge-sim-driver";
+pub(crate) const PACKAGE: &str = "cuforge-sim-driver";
 /// The name under which programs look for the CUDA driver.
-pub(super) const LIBRARY: &str = "libcuda.so.1";
+pub(crate) const LIBRARY: &str = "libcuda.so.1";
 /// The folder of an archive that holds it.
-pub(super) const FOLDER: &str = "sim";
+pub(crate) const FOLDER: &str = "sim";
 
 /// Variables that make a program find the simulated driver: the one of `archive`, else one that is built now.
 ///
 /// # Errors
 ///
 /// It does not build, or is not in the archive.
-pub(super) fn variables(archive: Option<&Path>) -> Result<Vec<(String, String)>, Stop> {
+pub(crate) fn variables(archive: Option<&Path>) -> Result<Vec<(String, String)>, Stop> {
     let folder = match archive {
         Some(archive) => archive.join(FOLDER),
         None => {
@@ -47,7 +47,7 @@ pub(super) fn variables(archive: Option<&Path>) -> Result<Vec<(String, String)>,
 /// # Errors
 ///
 /// It does not build.
-pub(super) fn built(extra: &[&str]) -> Result<PathBuf, Stop> {
+pub(crate) fn built(extra: &[&str]) -> Result<PathBuf, Stop> {
     #[derive(Deserialize)]
     struct Message {
         #[serde(default)]
@@ -80,7 +80,7 @@ pub(super) fn built(extra: &[&str]) -> Result<PathBuf, Stop> {
 /// # Errors
 ///
 /// The folder cannot be written.
-pub(super) fn lay(library: &Path, folder: &Path) -> Result<(), Stop> {
+pub(crate) fn lay(library: &Path, folder: &Path) -> Result<(), Stop> {
     let failed = |error| Stop::failed(format!("{}: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(failed)?;
     // Under a name of its own first: a program that has the old one loaded keeps it.
