@@ -1,4 +1,6 @@
 //! Cross-crate tests live in `tests/`; this library holds what several of them share.
 
+#[cfg(doctest)]
+mod book;
 pub mod defects;
 pub mod toolchain;

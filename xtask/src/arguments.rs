@@ -39,6 +39,19 @@ impl Arguments {
         Ok(if verb == "--help" || verb == "-h" { "help".to_owned() } else { verb })
     }
 
+    /// The words of a command behind `--`, none of which is an option of the verb.
+    ///
+    /// # Errors
+    ///
+    /// There is no `--`, or something before it.
+    pub(crate) fn behind_the_dashes(mut self, usage: &str) -> Result<VecDeque<OsString>, Stop> {
+        match self.words.pop_front() {
+            Some(first) if first == "--" => Ok(self.words),
+            Some(first) => Err(Stop::usage(usage, format!("{first:?} stands before --"))),
+            None => Err(Stop::usage(usage, "no command given")),
+        }
+    }
+
     /// Starts reading the options of a verb whose usage text is `usage`.
     pub(crate) fn options(self, usage: &'static str) -> Options {
         Options { parser: Parser::from_args(self.words), usage }
@@ -149,6 +162,17 @@ mod tests {
         let options = options(&[]);
         let stop = options.unknown(&Item::Option("quik".into()));
         assert!(stop.to_string().starts_with("unknown option --quik"));
+    }
+
+    #[test]
+    fn a_command_stands_behind_dashes_and_keeps_its_options() {
+        let behind = |words: &[&str]| {
+            Arguments { words: words.iter().map(OsString::from).collect() }.behind_the_dashes("usage: t")
+        };
+        assert_eq!(behind(&["--", "cargo", "run", "--", "-x"]).unwrap(), ["cargo", "run", "--", "-x"]);
+        for words in [&["cargo", "run"][..], &[][..]] {
+            assert_eq!(behind(words).unwrap_err().ending(), Ending::Usage);
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) enum Ending {
     DeviceFault,
     /// The command line makes no sense.
     Usage,
+    /// As a command that was run in somebody's name ended, with this code.
+    OfCommand(u8),
 }
 
 impl Ending {
@@ -27,6 +29,7 @@ impl Ending {
             Self::NothingRan => 2,
             Self::DeviceFault => 3,
             Self::Usage => 64,
+            Self::OfCommand(code) => code,
         }
     }
 }

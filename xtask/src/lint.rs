@@ -3,9 +3,12 @@
 mod arrows;
 mod floors;
 mod imports;
+mod links;
 mod promises;
+mod publishing;
 mod tidy;
 mod tokens;
+mod variables;
 
 use std::fs;
 use std::path::Path;
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         }
     };
     step("tidy", Box::new(|| timed("tidy", || tidy_findings(&packages))));
+    step("publishing", Box::new(|| timed("publishing", || publishing_findings(&packages))));
     step("arrows", Box::new(|| timed("arrows", || arrow_findings(&packages))));
     step("fmt", Box::new(|| cargo("fmt", &["fmt", "--all", "--check"], None)));
     let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -79,6 +83,8 @@ fn tidy_findings(packages: &[Package]) -> Vec<String> {
     let root = workspace::root();
     let files = tidy::files(root);
     let mut findings: Vec<String> = files.iter().flat_map(tidy::findings).collect();
+    findings.extend(variables::findings(&files));
+    findings.extend(links::findings(root, &files));
     match files.iter().find(|file| file.path == Path::new("ARCHITECTURE.md")) {
         Some(page) => findings.extend(promises::findings(page, &files)),
         None => findings.push("ARCHITECTURE.md is missing".to_owned()),
@@ -97,6 +103,13 @@ fn tidy_findings(packages: &[Package]) -> Vec<String> {
         }
     }
     findings
+}
+
+fn publishing_findings(packages: &[Package]) -> Vec<String> {
+    match fs::read_to_string(workspace::root().join("rust-toolchain.toml")) {
+        Ok(toolchain) => publishing::findings(packages, &toolchain, &|path| path.is_file()),
+        Err(error) => vec![format!("rust-toolchain.toml cannot be read: {error}")],
+    }
 }
 
 fn arrow_findings(packages: &[Package]) -> Vec<String> {

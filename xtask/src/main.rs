@@ -14,6 +14,8 @@ mod metadata;
 mod probe;
 mod process;
 mod quickstart;
+mod release;
+mod sim;
 mod simulated;
 mod test;
 mod toolchain;
@@ -40,9 +42,13 @@ usage: cargo xtask VERB [OPTIONS]
   gpu-test [--device auto|cuda|sim] [--require-gpu] [--sanitizer TOOL] [--archive DIR | --from-archive DIR]
            [--junit FILE] [--json FILE] [--partition K/N] [--limit SECONDS] [FILTER]
           the tests that need a GPU, each in a process of its own; an archive runs without Rust
+  sim -- COMMAND..
+          runs a program on the simulated device
   doctor [--json FILE]
           driver, devices, NVRTC, headers, PTX ISA ceiling; what is missing and how to get it
   lint    fmt, clippy, rustdoc, arrows between crates, each crate alone, tidy
+  release-check [features|package|minimal|deny|semver]
+          what must hold before the crates are published
   help    this text
 
 exit codes: 0 all good, 1 something failed, 2 the required device was not there or nothing ran,
@@ -81,7 +87,9 @@ fn run() -> Result<Ending, Stop> {
         "test" => test::run(arguments),
         "gpu-test" => gpu_test::run(arguments),
         "doctor" => doctor::run(arguments),
+        "sim" => sim::run(arguments),
         "lint" => lint::run(arguments),
+        "release-check" => release::run(arguments),
         probe::VERB => probe::run(arguments),
         "help" => {
             arguments.options(USAGE).none()?;

@@ -1,5 +1,6 @@
 //! The packages of the workspace, as `cargo metadata` tells them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::ending::Stop;
 use crate::process;
 
 /// A package of the workspace.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Package {
     /// Its name.
     pub(crate) name: String,
@@ -18,6 +19,47 @@ pub(crate) struct Package {
     /// What cargo builds of it.
     #[serde(default)]
     pub(crate) targets: Vec<Target>,
+    /// Its features, by name, with what each turns on.
+    #[serde(default)]
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    /// Its manifest.
+    #[serde(default)]
+    pub(crate) manifest_path: PathBuf,
+    /// Where it may be published: `None` anywhere, an empty list nowhere.
+    #[serde(default)]
+    pub(crate) publish: Option<Vec<String>>,
+    /// What it says of itself.
+    #[serde(flatten)]
+    pub(crate) card: Card,
+}
+
+/// What a registry shows of a package.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Card {
+    #[serde(default)]
+    pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) license: Option<String>,
+    #[serde(default)]
+    pub(crate) repository: Option<String>,
+    #[serde(default)]
+    pub(crate) readme: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) rust_version: Option<String>,
+    #[serde(default)]
+    pub(crate) keywords: Vec<String>,
+    #[serde(default)]
+    pub(crate) categories: Vec<String>,
+    /// `[package.metadata]`.
+    #[serde(default)]
+    pub(crate) metadata: serde_json::Value,
+}
+
+impl Package {
+    /// Whether it goes to a registry.
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|places| !places.is_empty())
+    }
 }
 
 /// One thing that cargo builds of a package.

@@ -24,6 +24,17 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// As [`cargo`], of the nightly toolchain: for what stable cargo does not offer.
+pub(crate) fn nightly() -> Command {
+    let mut command = Command::new("cargo");
+    command.arg("+nightly").current_dir(workspace::root()).stdin(Stdio::null());
+    // Set by the toolchain that started this program; the other one must find its own.
+    for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// What a finished program left.
 #[derive(Debug)]
 pub(crate) struct Captured {

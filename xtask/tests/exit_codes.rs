@@ -28,6 +28,15 @@ fn what_the_command_line_does_not_know_is_named_with_the_usage_and_ends_with_64(
         (&["verify", "--kernel", "fft"][..], "no kernel named fft"),
         (&["verify", "--seed", "-1"][..], "-1"),
         (&["bench"][..], "no area given"),
+        (&["bench", "slab", "--device", "rocm"][..], "no device named rocm"),
+        (&["bench", "slab", "--from", "x.json"][..], "--from measures nothing"),
+        (&["gpu-test", "--partition", "3/2"][..], "K/N"),
+        (&["gpu-test", "--sanitizer", "leakcheck"][..], "leakcheck"),
+        (&["gpu-test", "--archive", "a", "--from-archive", "b"][..], "exclude each other"),
+        (&["gpu-test", "--device=sim", "--require-gpu"][..], "exclude each other"),
+        (&["sim"][..], "no command given"),
+        (&["sim", "cargo", "run"][..], "before --"),
+        (&["release-check", "sermver"][..], "no step named sermver"),
         (&["bench", "everything"][..], "no area named everything"),
     ] {
         let output = xtask(arguments);
@@ -41,7 +50,9 @@ fn what_the_command_line_does_not_know_is_named_with_the_usage_and_ends_with_64(
 fn help_ends_well_and_names_every_verb() {
     let output = xtask(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
-    for verb in ["quickstart", "verify", "bench", "test", "doctor", "lint"] {
+    for verb in
+        ["quickstart", "verify", "bench", "test", "gpu-test", "sim", "doctor", "lint", "release-check"]
+    {
         assert!(text(&output.stdout).contains(&format!("\n  {verb}")), "{verb}");
     }
 }

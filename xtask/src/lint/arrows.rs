@@ -133,7 +133,7 @@ mod tests {
                     features: features.iter().map(|&feature| feature.into()).collect(),
                 })
                 .collect(),
-            targets: Vec::new(),
+            ..Package::default()
         }
     }
 

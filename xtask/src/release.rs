@@ -1,0 +1,139 @@
+//! `cargo xtask release-check`: what must hold before the crates are published, beyond what lint asks of every change.
+
+mod powerset;
+mod tools;
+
+use std::process::Command;
+
+use crate::arguments::{Arguments, Item};
+use crate::ending::{Ending, Stop};
+use crate::metadata::{self, Package};
+use crate::process;
+
+const USAGE: &str = "\
+usage: cargo xtask release-check [STEP]
+
+Proves that the crates can be published. Without STEP all run, cheap ones first:
+features   every set of features of every crate checks
+package    every crate packs, and builds from what was packed, in dependency order
+minimal    everything checks with the oldest dependencies that the manifests allow (needs a nightly toolchain)
+deny       licences, advisories, bans and sources of every dependency (cargo-deny, installed when absent)
+semver     no break of the public interface since the published version (cargo-semver-checks, installed when absent)
+
+Lint holds the rest: metadata and READMEs, the oldest compiler, docs without warnings, each crate alone.";
+
+/// One step: its name, and what it found.
+type Step = (&'static str, fn(&[Package]) -> Result<Vec<String>, Stop>);
+
+const STEPS: &[Step] =
+    &[("features", features), ("package", package), ("minimal", minimal), ("deny", deny), ("semver", semver)];
+
+/// Runs one step or all, and goes on after a failed one.
+pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
+    let mut options = arguments.options(USAGE);
+    let mut only = None;
+    while let Some(item) = options.next()? {
+        match &item {
+            Item::Word(name) if only.is_none() => only = Some(name.clone()),
+            _ => return Err(options.unknown(&item)),
+        }
+    }
+    if let Some(name) = &only
+        && !STEPS.iter().any(|(step, _)| step == name)
+    {
+        return Err(options.refuse(format!("no step named {name}")));
+    }
+    let published: Vec<Package> = metadata::packages()?.into_iter().filter(Package::is_published).collect();
+    let mut failed = 0;
+    for (name, step) in STEPS.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
+        let findings = step(&published).unwrap_or_else(|stop| vec![stop.to_string()]);
+        for finding in &findings {
+            println!("  {finding}");
+        }
+        println!("{name:<12} {}", if findings.is_empty() { "ok" } else { "FAILED" });
+        failed += usize::from(!findings.is_empty());
+    }
+    Ok(if failed == 0 { Ending::Good } else { Ending::Failed })
+}
+
+/// Features are additive: whatever others turn on, a crate checks.
+fn features(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut findings = Vec::new();
+    for package in packages {
+        for set in powerset::sets(&package.features) {
+            let list = set.join(",");
+            let mut command = process::cargo();
+            command.args(["check", "--quiet", "--package", &package.name, "--no-default-features"]);
+            command.args(["--features", &list]);
+            findings.extend(ran(command, &format!("{} with features [{list}]", package.name)));
+        }
+    }
+    Ok(findings)
+}
+
+fn package(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut command = process::cargo();
+    // Cargo sorts them by their dependencies, and builds each against the packed form of those before it.
+    command.args(["package", "--quiet", "--allow-dirty"]);
+    for package in packages {
+        command.args(["--package", &package.name]);
+    }
+    Ok(ran(command, "cargo package").into_iter().collect())
+}
+
+/// In a copy of the lock file, so that the one of the repository stays.
+fn minimal(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let root = crate::workspace::root();
+    let lock = root.join("Cargo.lock");
+    let kept = std::fs::read(&lock).map_err(|error| Stop::failed(format!("{}: {error}", lock.display())))?;
+    let mut update = process::nightly();
+    update.args(["update", "--quiet", "-Z", "direct-minimal-versions"]);
+    let mut findings: Vec<String> = ran(update, "resolving the oldest versions").into_iter().collect();
+    if findings.is_empty() {
+        for package in packages {
+            let mut check = process::cargo();
+            check.args([
+                "check",
+                "--quiet",
+                "--locked",
+                "--target-dir",
+                "target/minimal",
+                "--package",
+                &package.name,
+            ]);
+            findings.extend(ran(check, &format!("{} with the oldest versions", package.name)));
+        }
+    }
+    std::fs::write(&lock, kept)
+        .map_err(|error| Stop::failed(format!("restoring {}: {error}", lock.display())))?;
+    Ok(findings)
+}
+
+fn deny(_: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut command = tools::command(&tools::DENY)?;
+    command.args(["--all-features", "check"]);
+    Ok(ran(command, "cargo deny check").into_iter().collect())
+}
+
+fn semver(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut findings = Vec::new();
+    for package in packages {
+        if !tools::is_published(&package.name)? {
+            println!("  {}: never published, so there is nothing to break", package.name);
+            continue;
+        }
+        let mut command = tools::command(&tools::SEMVER)?;
+        command.args(["semver-checks", "--package", &package.name]);
+        findings.extend(ran(command, &format!("{}: semver", package.name)));
+    }
+    Ok(findings)
+}
+
+/// Runs a command with its output shown; what went wrong, if it did not end well.
+fn ran(mut command: Command, what: &str) -> Option<String> {
+    match command.status() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("{what}: {status}")),
+        Err(error) => Some(format!("{what} cannot be run: {error}")),
+    }
+}
