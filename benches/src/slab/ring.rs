@@ -159,9 +159,10 @@ fn limits() -> SlabLimits {
     SlabLimits { grants: 256, ..SlabLimits::default() }
 }
 
-struct Slab<'a, A: ?Sized>(&'a mut A);
+/// By value: no side is looked up through a pointer that a program would not have.
+struct Slab<A>(A);
 
-impl<A: SlabAllocator + ?Sized> Side for Slab<'_, A> {
+impl<A: SlabAllocator> Side for Slab<A> {
     type Token = Handle;
 
     #[inline]
@@ -175,11 +176,7 @@ impl<A: SlabAllocator + ?Sized> Side for Slab<'_, A> {
     }
 }
 
-fn allocator<A: SlabAllocator + ?Sized>(slab: &mut A, sizes: &[u64]) -> Outcome<f64> {
-    laps(sizes, &mut Slab(slab))
-}
-
-impl Side for &mut Ledger {
+impl Side for Ledger {
     type Token = BufferView;
 
     #[inline]
@@ -268,46 +265,46 @@ fn by_hand_by_epochs(sizes: &[u64]) -> Outcome<f64> {
 pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
     let sizes = log_uniform(SIZES, 1);
     let hand = || by_hand(&sizes);
-    let mut ring = RingSlab::with_limits(CAPACITY, limits())?;
-    let mut boxed: Box<dyn SlabAllocator + Send> =
-        black_box(Box::new(RingSlab::with_limits(CAPACITY, limits())?));
+    let mut ring = Slab(RingSlab::with_limits(CAPACITY, limits())?);
+    let boxed: Box<dyn SlabAllocator + Send> = Box::new(RingSlab::with_limits(CAPACITY, limits())?);
+    let mut boxed = Slab(black_box(boxed));
     let ledger_limits = LedgerLimits { grants: 256, queues: 4 };
     let mut ledger = Ledger::new(Box::new(RingSlab::with_limits(CAPACITY, limits())?), ledger_limits);
     ledger.register_queue()?;
     let layout = RegionLayout { transient_bytes: CAPACITY, read_only_bytes: 0 };
-    let mut regions = RegionSlab::with_layout(2 * CAPACITY, layout, limits())?;
-    let mut general = TlsfSlab::with_limits(CAPACITY, limits())?;
+    let mut regions = Slab(RegionSlab::with_layout(2 * CAPACITY, layout, limits())?);
+    let mut general = Slab(TlsfSlab::with_limits(CAPACITY, limits())?);
     let absolute = repeat(settings.rounds(), hand)?;
     let mut figures = vec![
         Figure::new("ring by hand, unchecked, take and end", "ns", absolute, settings.rounds()),
-        ratio("ring / by hand", settings, Some(Bar::AtMost(1.35)), || allocator(&mut ring, &sizes), hand)?,
+        ratio("ring / by hand", settings, Some(Bar::AtMost(1.35)), || laps(&sizes, &mut ring), hand)?,
         ratio(
             "ring in a Box<dyn> / by hand",
             settings,
             Some(Bar::AtMost(1.8)),
-            || allocator(&mut *boxed, &sizes),
+            || laps(&sizes, &mut boxed),
             hand,
         )?,
         ratio(
             "ring through the ledger / by hand",
             settings,
             Some(Bar::AtMost(3.0)),
-            || laps(&sizes, &mut &mut ledger),
+            || laps(&sizes, &mut ledger),
             hand,
         )?,
         ratio(
             "ring / by hand with the ends kept by the caller",
             settings,
             None,
-            || allocator(&mut ring, &sizes),
+            || laps(&sizes, &mut ring),
             || bare(&sizes),
         )?,
-        ratio("ring inside regions / by hand", settings, None, || allocator(&mut regions, &sizes), hand)?,
+        ratio("ring inside regions / by hand", settings, None, || laps(&sizes, &mut regions), hand)?,
         ratio(
             "general on a ring's load / by hand",
             settings,
             None,
-            || allocator(&mut general, &sizes),
+            || laps(&sizes, &mut general),
             hand,
         )?,
     ];
@@ -315,7 +312,7 @@ pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
         "ring by stamps, a frame of 64 an epoch / by hand by epochs",
         settings,
         None,
-        || by_stamps(&mut ring, &sizes),
+        || by_stamps(&mut ring.0, &sizes),
         || by_hand_by_epochs(&sizes),
     )?);
     let peer = || laps(&sizes, &mut Allocator::<u32>::with_max_allocs((CAPACITY / STEP) as u32, 1024));

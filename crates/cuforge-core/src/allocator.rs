@@ -6,6 +6,8 @@ use alloc::boxed::Box;
 
 /// How long bytes are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// As wide as leaves no gap in a request: a gap would be a store of its own.
+#[repr(u16)]
 pub enum Lifetime {
     /// Written once and kept: survives `clear` and every rewind (weights).
     Resident,

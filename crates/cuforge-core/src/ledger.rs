@@ -5,17 +5,16 @@ use crate::allocator::{
 };
 use crate::atomics::Arc;
 use crate::ledger_error::LedgerError;
-use crate::slots::{Lease, MAX_QUEUES, Pins, SlotTable};
+use crate::slots::{Lease, MAX_QUEUES, Pins, SlotTable, generation_after};
 use crate::stamp::{Progress, QueueId, Stamp};
 use crate::view::{BufferView, SlabId, ViewError};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 /// How much a ledger keeps track of; all of it is allocated at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerLimits {
-    /// Grants that can be live at once. 8 bytes each, and 8 a queue, and 48 of bookkeeping. Default 65,536.
+    /// Grants that can be live at once. 32 bytes each, and 8 a queue. Default 65,536.
     pub grants: u32,
     /// Queues told apart, at most [`MAX_QUEUES`]. Default 4.
     pub queues: u32,
@@ -31,21 +30,60 @@ impl Default for LedgerLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     slab: SlabId,
-    sequence: u64,
+    /// How many scopes there were with this one.
+    scopes: u64,
     scope: Scope,
 }
 
+/// What the ledger knows of a slot's grant, or which free slot comes after it.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     handle: Handle,
     len: u64,
-    /// Grants are numbered in order of acquisition; `u64::MAX` marks a slot without one.
-    sequence: u64,
-    lifetime: Lifetime,
+    /// Of a grant: the scopes opened before it, times two, and one more if it is resident. Of a slot without one:
+    /// `VACANT`, the generation under which it is granted next, and in the lower half the free slot after it.
+    state: u64,
 }
 
-const VACANT: Record =
-    Record { handle: Handle(u64::MAX), len: 0, sequence: u64::MAX, lifetime: Lifetime::General };
+const VACANT: u64 = 1 << 63;
+
+/// The end of the list of free slots: no slot has this number, since there are at most 2^32 - 1.
+const NO_SLOT: u32 = u32::MAX;
+
+impl Record {
+    #[inline]
+    const fn vacant_state(generation: u32, next_free: u32) -> u64 {
+        VACANT | (generation as u64) << 32 | next_free as u64
+    }
+
+    #[inline]
+    const fn live_state(scopes: u64, lifetime: Lifetime) -> u64 {
+        scopes << 1 | matches!(lifetime, Lifetime::Resident) as u64
+    }
+
+    /// Of a slot without a grant.
+    #[inline]
+    const fn generation(&self) -> u32 {
+        ((self.state & !VACANT) >> 32) as u32
+    }
+
+    /// Gives the slot of a grant that ended back, unless that was its last generation.
+    #[inline]
+    fn vacate(&mut self, slot: u32, ended: u32, free: &mut u32) {
+        let generation = generation_after(ended);
+        if generation == 0 {
+            self.state = Self::vacant_state(0, NO_SLOT);
+        } else {
+            self.state = Self::vacant_state(generation, *free);
+            *free = slot;
+        }
+    }
+
+    /// Whether a rewind to `scopes` ends the grant.
+    const fn ends(&self, scopes: u64) -> bool {
+        self.state & (VACANT | 1) == 0 && self.state >> 1 >= scopes
+    }
+}
 
 /// Owns a [`SlabAllocator`] and mints its grants as [`BufferView`]s.
 ///
@@ -77,11 +115,14 @@ const VACANT: Record =
 pub struct Ledger {
     allocator: Box<dyn SlabAllocator + Send>,
     table: Arc<SlotTable>,
+    slab: SlabId,
+    /// The first of the list of free slots.
+    free: u32,
     records: Box<[Record]>,
-    free_slots: Vec<u32>,
+    /// Scopes ever opened.
+    scopes: u64,
     limits: LedgerLimits,
     queues: u32,
-    next_sequence: u64,
 }
 
 impl Ledger {
@@ -94,22 +135,27 @@ impl Ledger {
     fn starting_at(allocator: Box<dyn SlabAllocator + Send>, limits: LedgerLimits, generation: u32) -> Self {
         let limits =
             LedgerLimits { grants: limits.grants.max(1), queues: limits.queues.clamp(1, MAX_QUEUES as u32) };
-        let table = SlotTable::new(SlabId::next(), limits.grants, limits.queues as usize);
-        table.start_generations(generation);
+        let slab = SlabId::next();
+        let table = SlotTable::new(slab, limits.grants, limits.queues as usize, generation);
+        let record = |slot| {
+            let next_free = if slot + 1 < limits.grants { slot + 1 } else { NO_SLOT };
+            Record { handle: Handle(u64::MAX), len: 0, state: Record::vacant_state(generation, next_free) }
+        };
         Self {
             allocator,
             table: Arc::new(table),
-            records: (0..limits.grants).map(|_| VACANT).collect(),
-            free_slots: (0..limits.grants).rev().collect(),
+            slab,
+            free: 0,
+            records: (0..limits.grants).map(record).collect(),
+            scopes: 0,
             limits,
             queues: 0,
-            next_sequence: 0,
         }
     }
 
     /// The identity that this ledger's views carry.
     pub fn slab(&self) -> SlabId {
-        self.table.slab()
+        self.slab
     }
 
     /// Registers a queue; stamps of other queues are refused.
@@ -135,7 +181,7 @@ impl Ledger {
     /// # Errors
     /// As [`Pins::pin`].
     pub fn pin(&self, view: &BufferView) -> Result<Lease, LedgerError> {
-        self.pins().pin(view)
+        Lease::take(&self.table, view)
     }
 
     /// Whether the view's grant is live; see [`Pins::check`].
@@ -152,20 +198,16 @@ impl Ledger {
     /// The allocator's [`Refusal`], or [`Refusal::OutOfSlots`]; state is unchanged.
     #[inline]
     pub fn acquire(&mut self, request: &Request) -> Result<BufferView, Refusal> {
-        let Some(&slot) = self.free_slots.last() else {
+        let slot = self.free;
+        let Some(record) = self.records.get_mut(slot as usize) else {
             return Err(Refusal::OutOfSlots { capacity: self.limits.grants });
         };
         let grant = self.allocator.acquire(request)?;
-        self.free_slots.pop();
-        self.records[slot as usize] = Record {
-            handle: grant.handle,
-            len: grant.len,
-            sequence: self.next_sequence,
-            lifetime: request.lifetime,
-        };
-        self.next_sequence += 1;
-        let generation = self.table.open(slot);
-        Ok(BufferView::mint(self.slab(), slot, generation, grant.offset, grant.len, request.access))
+        self.free = record.state as u32;
+        let name = u64::from(record.generation()) << 32 | u64::from(slot);
+        let state = Record::live_state(self.scopes, request.lifetime);
+        *record = Record { handle: grant.handle, len: grant.len, state };
+        Ok(BufferView::mint(self.slab, name, grant.offset, grant.len, request.access))
     }
 
     /// Releases a whole grant; its bytes stay pending until the uses that leases recorded have completed.
@@ -183,34 +225,35 @@ impl Ledger {
     /// As [`release`](Self::release), and [`LedgerError::UnknownQueue`].
     #[inline]
     pub fn release_after(&mut self, view: BufferView, after: &[Stamp]) -> Result<(), LedgerError> {
-        if !after.is_empty() {
-            self.merged(after)?;
+        // What most transients come to: no lease ever, and so nothing to wait for and no row of uses to forget.
+        if after.is_empty()
+            && view.slab() == self.slab
+            && let Some(record) = self.records.get_mut(view.slot() as usize)
+            && view.len() == record.len
+            && self.table.close_unleased(&view)
+        {
+            record.vacate(view.slot(), view.generation(), &mut self.free);
+            return Ok(self.allocator.release(record.handle, &[])?);
         }
-        let slot = view.slot();
+        // What it is bound to does not matter, and so need not be read.
+        self.release_leased(view.unbound(), after)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_leased(&mut self, view: BufferView, after: &[Stamp]) -> Result<(), LedgerError> {
+        let mut epochs = self.merged(after)?;
         self.table.check(&view)?;
-        let record = &mut self.records[slot as usize];
-        let (handle, grant_len) = (record.handle, record.len);
+        let slot = view.slot();
+        let Record { handle, len: grant_len, .. } = self.records[slot as usize];
         if view.len() != grant_len {
             return Err(LedgerError::Slice { len: view.len(), grant_len });
         }
         self.table.close(&view)?;
-        if after.is_empty() && !self.table.was_used(slot) {
-            // Nothing to wait for and no row of uses to forget: what most transients come to.
-            record.sequence = u64::MAX;
-            if self.table.reusable(slot) {
-                self.free_slots.push(slot);
-            }
-            return Ok(self.allocator.release(handle, &[])?);
-        }
-        self.release_used(slot, handle, after)
-    }
-
-    #[inline(never)]
-    fn release_used(&mut self, slot: u32, handle: Handle, after: &[Stamp]) -> Result<(), LedgerError> {
-        let mut epochs = self.merged(after)?;
         self.table.merge_last_use(slot, &mut epochs);
+        self.table.reset_last_use(slot);
+        self.records[slot as usize].vacate(slot, view.generation(), &mut self.free);
         let (stamps, count) = stamps_of(&epochs);
-        self.vacate(slot);
         Ok(self.allocator.release(handle, &stamps[..count])?)
     }
 
@@ -246,7 +289,8 @@ impl Ledger {
     /// The allocator's [`Misuse`] ([`Misuse::Unsupported`] from one without scopes).
     pub fn push_scope(&mut self) -> Result<Checkpoint, LedgerError> {
         let scope = self.allocator.push_scope()?;
-        Ok(Checkpoint { slab: self.slab(), sequence: self.next_sequence, scope })
+        self.scopes += 1;
+        Ok(Checkpoint { slab: self.slab, scopes: self.scopes, scope })
     }
 
     /// Ends every non-resident grant acquired since `checkpoint`; their bytes stay pending until their recorded uses
@@ -256,10 +300,10 @@ impl Ledger {
     /// [`LedgerError::Pinned`] while a lease pins any of them, [`LedgerError::ForeignCheckpoint`], the allocator's
     /// [`Misuse`]; state is unchanged.
     pub fn rewind(&mut self, checkpoint: Checkpoint) -> Result<Rewound, LedgerError> {
-        if checkpoint.slab != self.slab() {
-            return Err(LedgerError::ForeignCheckpoint { checkpoint: checkpoint.slab, slab: self.slab() });
+        if checkpoint.slab != self.slab {
+            return Err(LedgerError::ForeignCheckpoint { checkpoint: checkpoint.slab, slab: self.slab });
         }
-        self.end_since(checkpoint.sequence, |allocator, stamps| allocator.rewind(checkpoint.scope, stamps))
+        self.end_since(checkpoint.scopes, |allocator, stamps| allocator.rewind(checkpoint.scope, stamps))
     }
 
     /// Ends every non-resident grant. O(slots).
@@ -272,17 +316,12 @@ impl Ledger {
 
     fn end_since(
         &mut self,
-        sequence: u64,
+        scopes: u64,
         end: impl FnOnce(&mut dyn SlabAllocator, &[Stamp]) -> Result<Rewound, Misuse>,
     ) -> Result<Rewound, LedgerError> {
-        let ends = |record: &Record| {
-            record.sequence != u64::MAX
-                && record.sequence >= sequence
-                && record.lifetime != Lifetime::Resident
-        };
         let mut pinned = 0;
         let mut taken = 0;
-        for slot in (0..self.limits.grants).filter(|slot| ends(&self.records[*slot as usize])) {
+        for slot in (0..self.limits.grants).filter(|slot| self.records[*slot as usize].ends(scopes)) {
             if self.table.begin_closing(slot) {
                 taken += 1;
             } else {
@@ -293,7 +332,7 @@ impl Ledger {
         let outcome = if pinned > 0 {
             Err(LedgerError::Pinned { grants: pinned })
         } else {
-            for slot in (0..self.limits.grants).filter(|slot| ends(&self.records[*slot as usize])) {
+            for slot in (0..self.limits.grants).filter(|slot| self.records[*slot as usize].ends(scopes)) {
                 self.table.merge_last_use(slot, &mut epochs);
             }
             let (stamps, count) = stamps_of(&epochs);
@@ -304,26 +343,18 @@ impl Ledger {
             "allocator and ledger agree"
         );
         for slot in 0..self.limits.grants {
-            if !ends(&self.records[slot as usize]) {
+            if !self.records[slot as usize].ends(scopes) {
                 continue;
             }
             if outcome.is_ok() {
-                self.table.finish_closing(slot);
-                self.vacate(slot);
+                let generation = self.table.finish_closing(slot);
+                self.table.reset_last_use(slot);
+                self.records[slot as usize].vacate(slot, generation, &mut self.free);
             } else {
                 self.table.abort_closing(slot);
             }
         }
         outcome
-    }
-
-    /// Gives a closed slot back, unless its generations are used up.
-    fn vacate(&mut self, slot: u32) {
-        self.table.reset_last_use(slot);
-        self.records[slot as usize] = VACANT;
-        if self.table.reusable(slot) {
-            self.free_slots.push(slot);
-        }
     }
 
     fn merged(&self, after: &[Stamp]) -> Result<[u64; MAX_QUEUES], LedgerError> {
@@ -364,7 +395,9 @@ fn stamps_of(epochs: &[u64; MAX_QUEUES]) -> ([Stamp; MAX_QUEUES], usize) {
 mod tests {
     use super::*;
     use crate::allocator::Grant;
+    use crate::slots::LAST_GENERATION;
     use alloc::vec;
+    use alloc::vec::Vec;
     use std::sync::{Arc as StdArc, Mutex};
 
     /// Hands out ever new bytes and logs the stamps that ends came with.
@@ -453,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_slot_whose_generations_are_used_up_is_never_opened_again() {
-        let (mut ledger, _) = ledger(2, u32::MAX);
+        let (mut ledger, _) = ledger(2, LAST_GENERATION);
         for _ in 0..2 {
             let view = ledger.acquire(&Request::new(8)).unwrap();
             ledger.release(view).unwrap();

@@ -10,9 +10,19 @@ use core::fmt;
 /// The most queues that one ledger tells apart.
 pub const MAX_QUEUES: usize = 16;
 
-// A slot's word: generation in the upper half; in the lower half whether the grant is live, whether a rewind is
-// deciding over it, and how many leases pin it.
-const LIVE: u64 = 1 << 31;
+/// The last generation of a slot. One bit is left for a free slot's mark.
+pub(crate) const LAST_GENERATION: u32 = u32::MAX >> 1;
+
+/// The generation after one; 0, under which nothing is granted, after the last.
+#[inline]
+pub(crate) const fn generation_after(generation: u32) -> u32 {
+    (generation + 1) & LAST_GENERATION
+}
+
+// A slot's word: generation in the upper half; in the lower half whether a lease was ever taken under this generation,
+// whether a rewind is deciding over the grant, and how many leases pin it. There is no mark of a slot in use: a view of a
+// generation exists from the moment in which the slot is granted under it.
+const LEASED: u64 = 1 << 31;
 const CLOSING: u64 = 1 << 30;
 const PINS: u64 = CLOSING - 1;
 
@@ -20,8 +30,8 @@ const fn generation_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-const fn word(generation: u32, flags: u64) -> u64 {
-    (generation as u64) << 32 | flags
+const fn word(generation: u32) -> u64 {
+    (generation as u64) << 32
 }
 
 pub(crate) struct SlotTable {
@@ -30,25 +40,21 @@ pub(crate) struct SlotTable {
     /// Last epoch in which each queue used each slot's grant: `slot * queues + queue`, 0 for never.
     last_use: Box<[AtomicU64]>,
     queues: usize,
+    /// How many [`Pins`] there are. While there are none, nobody but the ledger's owner can take a lease.
+    pinners: AtomicU64,
 }
 
 impl SlotTable {
-    pub(crate) fn new(slab: SlabId, slots: u32, queues: usize) -> Self {
-        let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect();
-        Self { slab, words: zeros(slots as usize), last_use: zeros(slots as usize * queues), queues }
-    }
-
-    pub(crate) fn slab(&self) -> SlabId {
-        self.slab
-    }
-
-    /// Makes a free slot live; its generation.
-    #[inline]
-    pub(crate) fn open(&self, slot: u32) -> u32 {
-        let word_now = self.words[slot as usize].load(Ordering::Relaxed);
-        let generation = generation_of(word_now);
-        self.words[slot as usize].store(word(generation, LIVE), Ordering::Release);
-        generation
+    /// All slots start at `generation`.
+    pub(crate) fn new(slab: SlabId, slots: u32, queues: usize, generation: u32) -> Self {
+        let all = |n: usize, value| (0..n).map(|_| AtomicU64::new(value)).collect();
+        Self {
+            slab,
+            words: all(slots as usize, word(generation)),
+            last_use: all(slots as usize * queues, 0),
+            queues,
+            pinners: AtomicU64::new(0),
+        }
     }
 
     /// Whether the view's grant is live.
@@ -63,16 +69,16 @@ impl SlotTable {
             return Err(ViewError::Foreign { view: view.slab(), slab: self.slab });
         }
         let now = self.words.get(view.slot() as usize).map_or(0, |word| word.load(order));
-        if now & LIVE == 0 || generation_of(now) != view.generation() {
+        if generation_of(now) != view.generation() {
             return Err(stale(view));
         }
         Ok(now)
     }
 
-    fn pin(&self, view: &BufferView) -> Result<(), LedgerError> {
+    pub(crate) fn pin(&self, view: &BufferView) -> Result<(), LedgerError> {
         let mut now = self.live_word(view, Ordering::Relaxed)?;
         loop {
-            if now & LIVE == 0 || generation_of(now) != view.generation() {
+            if generation_of(now) != view.generation() {
                 return Err(stale(view).into());
             }
             if now & CLOSING != 0 {
@@ -82,7 +88,7 @@ impl SlotTable {
                 return Err(LedgerError::TooManyPins);
             }
             let slot = &self.words[view.slot() as usize];
-            match slot.compare_exchange_weak(now, now + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            match slot.compare_exchange_weak(now, (now | LEASED) + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(actual) => now = actual,
             }
@@ -103,31 +109,43 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Takes a live, unpinned slot out of use for good under its generation.
+    /// Takes a slot out of use for good under the view's generation, if no lease was ever taken under it: then there
+    /// are no uses to wait for. To be called by the ledger's owner alone, with a view of this slab.
     #[inline]
+    pub(crate) fn close_unleased(&self, view: &BufferView) -> bool {
+        let Some(slot) = self.words.get(view.slot() as usize) else { return false };
+        let unleased = word(view.generation());
+        let next = word(generation_after(view.generation()));
+        // Before the word: without pinners there can be no new lease, and those that were taken are seen in the word.
+        // Acquire pairs with the last pinner's end.
+        if self.pinners.load(Ordering::Acquire) != 0 {
+            return slot.compare_exchange(unleased, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        }
+        if slot.load(Ordering::Acquire) != unleased {
+            return false;
+        }
+        slot.store(next, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes a live, unpinned slot out of use for good under its generation.
     pub(crate) fn close(&self, view: &BufferView) -> Result<(), LedgerError> {
         let mut now = self.live_word(view, Ordering::Relaxed)?;
         loop {
-            if now & LIVE == 0 || generation_of(now) != view.generation() {
+            if generation_of(now) != view.generation() {
                 return Err(stale(view).into());
             }
             if now & PINS != 0 {
                 return Err(LedgerError::Pinned { grants: 1 });
             }
-            match self.try_close(view.slot(), now) {
-                Ok(()) => return Ok(()),
+            let next = word(generation_after(generation_of(now)));
+            // Acquire pairs with `unpin`: the last uses are complete once no pin is left.
+            let slot = &self.words[view.slot() as usize];
+            match slot.compare_exchange(now, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
                 Err(actual) => now = actual,
             }
         }
-    }
-
-    #[inline]
-    fn try_close(&self, slot: u32, now: u64) -> Result<(), u64> {
-        let next = word(generation_of(now).wrapping_add(1), 0);
-        // Acquire pairs with `unpin`: the last uses are complete once no pin is left.
-        self.words[slot as usize]
-            .compare_exchange(now, next, Ordering::Acquire, Ordering::Relaxed)
-            .map(|_| ())
     }
 
     /// First step of a rewind: no new pin from here on. `false` if the slot is pinned.
@@ -146,23 +164,11 @@ impl SlotTable {
         self.words[slot as usize].fetch_and(!CLOSING, Ordering::Relaxed);
     }
 
-    /// Last step of a rewind over a slot that `begin_closing` took.
-    pub(crate) fn finish_closing(&self, slot: u32) {
+    /// Last step of a rewind over a slot that `begin_closing` took; the generation that it ends.
+    pub(crate) fn finish_closing(&self, slot: u32) -> u32 {
         let generation = generation_of(self.words[slot as usize].load(Ordering::Relaxed));
-        self.words[slot as usize].store(word(generation.wrapping_add(1), 0), Ordering::Release);
-    }
-
-    /// Whether the slot may be opened again: its generations are not used up.
-    #[inline]
-    pub(crate) fn reusable(&self, slot: u32) -> bool {
-        generation_of(self.words[slot as usize].load(Ordering::Relaxed)) != 0
-    }
-
-    /// Whether any use of the slot was recorded.
-    #[inline]
-    pub(crate) fn was_used(&self, slot: u32) -> bool {
-        let row = slot as usize * self.queues;
-        self.last_use[row..row + self.queues].iter().any(|epoch| epoch.load(Ordering::Relaxed) != 0)
+        self.words[slot as usize].store(word(generation_after(generation)), Ordering::Release);
+        generation
     }
 
     /// Merges the slot's last uses into `stamps` (index = queue).
@@ -180,13 +186,6 @@ impl SlotTable {
             self.last_use[row + queue].store(0, Ordering::Relaxed);
         }
     }
-
-    /// New slots start at generation 1, so that generation 0 marks one that has wrapped.
-    pub(crate) fn start_generations(&self, first: u32) {
-        for slot in &self.words {
-            slot.store(word(first, 0), Ordering::Relaxed);
-        }
-    }
 }
 
 fn stale(view: &BufferView) -> ViewError {
@@ -200,13 +199,18 @@ impl fmt::Debug for SlotTable {
 }
 
 /// Checks and pins views of one ledger from any thread, without its lock: `Clone`, `Send`, `Sync`.
-#[derive(Clone, Debug)]
+///
+/// As long as one exists, every release has to reckon with a lease that is taken in this very moment and costs a
+/// compare-and-swap; without one it costs a plain store.
+#[derive(Debug)]
 pub struct Pins {
     table: Arc<SlotTable>,
 }
 
 impl Pins {
     pub(crate) fn new(table: Arc<SlotTable>) -> Self {
+        // Relaxed: the ledger's owner made it, or it is cloned from one that is counted.
+        table.pinners.fetch_add(1, Ordering::Relaxed);
         Self { table }
     }
 
@@ -226,8 +230,20 @@ impl Pins {
     /// [`LedgerError::View`] (foreign or stale view), [`LedgerError::Rewinding`] (a rewind is deciding over the grant
     /// in this very moment: ask again), [`LedgerError::TooManyPins`] (2^30 leases).
     pub fn pin(&self, view: &BufferView) -> Result<Lease, LedgerError> {
-        self.table.pin(view)?;
-        Ok(Lease { table: self.table.clone(), slot: view.slot() })
+        Lease::take(&self.table, view)
+    }
+}
+
+impl Clone for Pins {
+    fn clone(&self) -> Self {
+        Self::new(self.table.clone())
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        // Release: whoever sees no pinner sees all leases that were taken through this one.
+        self.table.pinners.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -239,6 +255,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    pub(crate) fn take(table: &Arc<SlotTable>, view: &BufferView) -> Result<Self, LedgerError> {
+        table.pin(view)?;
+        Ok(Self { table: table.clone(), slot: view.slot() })
+    }
+
     /// Records that work up to `stamp` uses the grant: once released, its bytes stay pending until then. Uses of the
     /// same queue merge to the latest.
     ///

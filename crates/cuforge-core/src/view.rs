@@ -20,6 +20,8 @@ impl SlabId {
 
 /// What kernels may do with a buffer. Grants of different access are kept apart where a backend binds them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// As wide as leaves no gap in a request: a gap would be a store of its own.
+#[repr(u16)]
 pub enum Access {
     /// Kernels read it; only the host writes it (weights, inputs).
     StorageRead,
@@ -45,65 +47,69 @@ impl Access {
 /// [`offset`](Self::offset).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferView {
-    slab: SlabId,
-    slot: u32,
-    generation: u32,
     offset: u64,
     len: u64,
+    /// The generation of the grant above its slot.
+    grant: u64,
+    slab: SlabId,
     group: u32,
     binding: u32,
     access: Access,
+    /// Always 0: without it a gap, which would be copied by itself.
+    filler: u16,
 }
 
 impl BufferView {
+    /// `grant` is the slot of the grant below its generation.
     #[inline]
-    pub(crate) fn mint(
-        slab: SlabId,
-        slot: u32,
-        generation: u32,
-        offset: u64,
-        len: u64,
-        access: Access,
-    ) -> Self {
-        Self { slab, slot, generation, offset, len, group: 0, binding: 0, access }
+    pub(crate) fn mint(slab: SlabId, grant: u64, offset: u64, len: u64, access: Access) -> Self {
+        Self { offset, len, grant, slab, group: 0, binding: 0, access, filler: 0 }
     }
 
     /// The slab that the bytes are in.
+    #[inline]
     pub fn slab(&self) -> SlabId {
         self.slab
     }
 
     /// The generation of the grant: a later grant in the same place has another one.
+    #[inline]
     pub fn generation(&self) -> u32 {
-        self.generation
+        (self.grant >> 32) as u32
     }
 
     /// The first byte, counted from the slab's base.
+    #[inline]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The number of bytes.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether the view has no bytes (a slice may be empty, a grant never is).
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bind group; 0 unless bound.
+    #[inline]
     pub fn group(&self) -> u32 {
         self.group
     }
 
     /// The binding inside the group; 0 unless bound.
+    #[inline]
     pub fn binding(&self) -> u32 {
         self.binding
     }
 
     /// What kernels may do with the bytes through this view.
+    #[inline]
     pub fn access(&self) -> Access {
         self.access
     }
@@ -132,8 +138,15 @@ impl BufferView {
         }
     }
 
+    #[inline]
     pub(crate) fn slot(&self) -> u32 {
-        self.slot
+        self.grant as u32
+    }
+
+    /// The same bytes, bound nowhere.
+    #[inline]
+    pub(crate) fn unbound(&self) -> Self {
+        Self::mint(self.slab, self.grant, self.offset, self.len, Access::StorageRead)
     }
 }
 
@@ -184,7 +197,7 @@ mod tests {
     use super::*;
 
     fn view(offset: u64, len: u64, access: Access) -> BufferView {
-        BufferView::mint(SlabId::next(), 0, 1, offset, len, access)
+        BufferView::mint(SlabId::next(), 1 << 32, offset, len, access)
     }
 
     #[test]

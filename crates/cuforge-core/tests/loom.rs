@@ -147,6 +147,79 @@ fn a_rewind_and_a_pin_never_both_win() {
     });
 }
 
+#[test]
+fn a_release_after_the_last_pinner_sees_its_leases_without_a_compare_and_swap() {
+    loom::model(|| {
+        let (mut ledger, ended) = ledger();
+        let view = ledger.acquire(&Request::new(64)).unwrap();
+        let (pins, seen) = (ledger.pins(), ended.clone());
+        let user = thread::spawn(move || {
+            let lease = pins.clone().pin(&view);
+            // From here on the ledger may find no pinner, and yet a lease.
+            drop(pins);
+            let Ok(lease) = lease else { return false };
+            assert_eq!(seen.load(Ordering::Relaxed), 0, "the grant ended under a lease");
+            lease.mark_use(USE).unwrap();
+            true
+        });
+        let released = ledger.release(view);
+        let used = user.join().unwrap();
+        if released.is_err() {
+            assert!(used, "nobody pinned, and yet the release was refused");
+            assert_eq!(ledger.release(view), Ok(()), "the lease is gone");
+        }
+        let want = if used { 1 + USE.epoch } else { 1 };
+        assert_eq!(ended.load(Ordering::Relaxed), want, "the release missed a use");
+        let next = ledger.acquire(&Request::new(64)).unwrap();
+        assert_ne!(next.generation(), view.generation());
+        assert!(ledger.pin(&next).is_ok() && ledger.pin(&view).is_err(), "no count is left over");
+    });
+}
+
+/// A release by a plain store, as a ledger without pinners makes it, beside a thread that pins and goes away.
+fn plain_release(word_first: bool, end_of_pinner: Ordering) {
+    const CLOSED: u64 = 1 << 32;
+    loom::model(move || {
+        let (word, pinners) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(1)));
+        let user = {
+            let (word, pinners) = (word.clone(), pinners.clone());
+            thread::spawn(move || {
+                let pinned = word.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+                pinners.fetch_sub(1, end_of_pinner);
+                pinned
+            })
+        };
+        let early = word_first.then(|| word.load(Ordering::Acquire));
+        let closed = if pinners.load(Ordering::Acquire) != 0 {
+            word.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        } else if early.unwrap_or_else(|| word.load(Ordering::Acquire)) == 0 {
+            word.store(CLOSED, Ordering::Relaxed);
+            true
+        } else {
+            false
+        };
+        let pinned = user.join().unwrap();
+        assert!(!(pinned && closed), "a lease was lost");
+    });
+}
+
+#[test]
+fn control_pinners_are_asked_for_before_the_word() {
+    plain_release(false, Ordering::Release);
+}
+
+#[test]
+#[should_panic(expected = "a lease was lost")]
+fn control_the_word_before_the_pinners_loses_a_lease() {
+    plain_release(true, Ordering::Release);
+}
+
+#[test]
+#[should_panic(expected = "a lease was lost")]
+fn control_a_relaxed_end_of_a_pinner_loses_a_lease() {
+    plain_release(false, Ordering::Relaxed);
+}
+
 /// The negative control: the same protocol with the pin dropped by a relaxed store loses the use, and the model
 /// checker finds it. If it did not, the checks above would prove nothing.
 #[test]

@@ -194,7 +194,7 @@ impl RegionSlab {
             Refusal::Full { oldest, .. } => oldest,
             _ => None,
         };
-        let ring = self.ring.as_ref().and_then(|ring| ring.slab.oldest());
+        let ring = self.ring.as_ref().and_then(|ring| ring.slab.oldest_stamp());
         let main = self.main.oldest();
         let read_only = self.read_only.as_ref().and_then(TlsfSlab::oldest);
         let first = if request.lifetime == Lifetime::Transient { ring.or(own) } else { own.or(main) };

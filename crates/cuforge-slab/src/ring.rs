@@ -48,35 +48,49 @@ const FIRST_POSITION: u64 = u64::MAX - 2047;
 /// ```
 #[derive(Debug)]
 pub struct RingSlab {
+    hot: Hot,
+    /// The bits that an alignment minus one must not have.
+    misaligned: u64,
+    pending_grants: u64,
     spans: Box<[Span]>,
-    /// Spans live or pending: `tail_index..head_index`, places in `spans` modulo its length.
-    head_index: u64,
-    tail_index: u64,
-    /// The next handle is `head_index + bias`. A multiple of the number of places, raised by it whenever `head_index`
-    /// goes back.
+    /// Numbers ascend even when the newest span is taken back: then those in use are raised by the number of places,
+    /// and so is `bias`. `next - bias` counts spans as if nothing were ever taken back.
     bias: u64,
-    /// Logical positions: where the newest span ends and the oldest begins. What is between is in use.
-    head: u64,
-    tail: u64,
-    /// Where `head` is in the slab, at most `capacity`.
-    offset: u64,
     /// Bytes of a lap. As long as the ring goes round it keeps its size; `grown` takes effect after that.
     capacity: u64,
     grown: u64,
-    peak: u64,
-    base_align: u64,
     /// How many grants there can be: `limit`, or 0 once the handles are used up.
     grants: u64,
     limit: u32,
-    /// The logical position of offset 0 in the lap of `head`.
-    lap: u64,
     rows: StampRows,
     pending_bytes: u64,
-    pending_grants: u64,
     popped_from_head: u64,
     refused: u64,
     scopes: ScopeStack<u64>,
     reclaim_batch: u32,
+}
+
+/// What a call writes that neither goes round nor waits for anything, in one line of the cache: a processor takes longer
+/// over stores that go from line to line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Hot {
+    /// The number of the next span, which is its handle. Spans in use are numbered `oldest..next`; a span's place is
+    /// its number modulo the number of places.
+    next: u64,
+    /// Where the newest span ends in the slab, at most `capacity`.
+    offset: u64,
+    oldest: u64,
+    /// The logical position in which the oldest span begins. What is from here to `lap + offset` is in use.
+    tail: u64,
+    peak: u64,
+    /// The logical position of offset 0 in the newest span's lap.
+    lap: u64,
+    /// `next` may come up to here, and no further without a look at what has been retired since.
+    next_limit: u64,
+    /// Grants may end up to here, and no further without a look at what has been retired since: the bytes from
+    /// `offset` on are free.
+    room_end: u64,
 }
 
 impl RingSlab {
@@ -97,24 +111,27 @@ impl RingSlab {
         check_capacity(capacity_bytes, 1, &limits)?;
         let places = u64::from(limits.grants).next_power_of_two();
         Ok(Self {
+            hot: Hot {
+                // 0 is never given out.
+                next: places,
+                offset: 0,
+                oldest: places,
+                tail: FIRST_POSITION,
+                peak: 0,
+                lap: FIRST_POSITION,
+                next_limit: 0,
+                room_end: 0,
+            },
+            misaligned: limits.base_align.wrapping_neg(),
+            pending_grants: 0,
             spans: (0..places).map(|_| Span { end: 0, handle_and_flags: RELEASED }).collect(),
-            head_index: 0,
-            tail_index: 0,
-            // 0 is never given out.
             bias: places,
-            head: FIRST_POSITION,
-            tail: FIRST_POSITION,
-            offset: 0,
             capacity: capacity_bytes,
             grown: capacity_bytes,
-            peak: 0,
-            base_align: limits.base_align,
             grants: u64::from(limits.grants),
             limit: limits.grants,
-            lap: FIRST_POSITION,
             rows: StampRows::new(places as usize, limits.queues),
             pending_bytes: 0,
-            pending_grants: 0,
             popped_from_head: 0,
             refused: 0,
             scopes: ScopeStack::new(limits.scopes),
@@ -123,56 +140,67 @@ impl RingSlab {
     }
 
     /// Live and pending grants.
+    #[inline]
     pub(crate) fn held(&self) -> u64 {
-        self.head_index - self.tail_index
+        self.hot.next - self.hot.oldest
     }
 
     /// Live and pending bytes.
     #[inline]
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.head.wrapping_sub(self.tail)
+        self.head().wrapping_sub(self.hot.tail)
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.grown
     }
 
+    /// The logical position in which the newest span ends.
     #[inline]
-    fn place(&self, index: u64) -> usize {
-        index as usize & (self.spans.len() - 1)
+    fn head(&self) -> u64 {
+        self.hot.lap.wrapping_add(self.hot.offset)
     }
 
-    /// Whether the request is one that an empty ring serves, and a place is left for it.
     #[inline]
-    fn admits(&self, request: &Request) -> bool {
-        request.len.wrapping_sub(1) < self.capacity
-            && request.align.is_power_of_two()
-            && request.align <= self.base_align
-            && request.lifetime != Lifetime::Resident
-            && self.head_index - self.tail_index < self.grants
+    fn place(&self, number: u64) -> usize {
+        number as usize & (self.spans.len() - 1)
     }
 
-    /// Grants `len` bytes at `offset`, if what they take from `head` on leaves the oldest span alone.
+    /// Whether any ring of this base alignment can serve the request's alignment and lifetime.
     #[inline]
-    fn commit(&mut self, offset: u64, charge: u64, request: &Request) -> Option<Grant> {
-        let head = self.head.wrapping_add(charge);
-        let used = head.wrapping_sub(self.tail);
-        if used > self.capacity {
+    fn serves(&self, request: &Request) -> bool {
+        // No bit in common with what is below it: a power of two, or 0, of which all bits below are set.
+        let below = request.align.wrapping_sub(1);
+        (request.align | self.misaligned) & below == 0 && request.lifetime != Lifetime::Resident
+    }
+
+    /// Grants the next `len` bytes in this lap, if they end before `room_end`.
+    #[inline]
+    fn ahead(&mut self, request: &Request) -> Option<Grant> {
+        let number = self.hot.next;
+        if !self.serves(request) || number >= self.hot.next_limit {
             return None;
         }
-        let handle = self.head_index + self.bias;
-        let place = self.place(self.head_index);
-        self.spans[place] = Span { end: head, handle_and_flags: handle };
-        self.head_index += 1;
-        self.head = head;
-        self.offset = offset + request.len;
-        if used > self.peak {
-            self.peak = used;
+        // No overflow: the offset is below 2^60, the alignment at most 2^63.
+        let start = (self.hot.offset + (request.align - 1)) & request.align.wrapping_neg();
+        let end = start.wrapping_add(request.len);
+        // An end that is not past the start belongs to a length of 0, or to one that wraps.
+        if end <= start || end > self.hot.room_end {
+            return None;
         }
-        Some(Grant { handle: Handle(handle), offset, len: request.len })
+        let position = self.hot.lap.wrapping_add(end);
+        let used = position.wrapping_sub(self.hot.tail);
+        if used > self.hot.peak {
+            self.hot.peak = used;
+        }
+        let place = self.place(number);
+        *self.spans.get_mut(place)? = Span { end: position, handle_and_flags: number };
+        self.hot.next = number + 1;
+        self.hot.offset = end;
+        Some(Grant { handle: Handle(number), offset: start, len: request.len })
     }
 
-    /// Goes round, starts over, or says why not.
+    /// Looks again at what is free, goes round, starts over, or says why not.
     #[cold]
     #[inline(never)]
     fn acquire_elsewhere(&mut self, request: Request) -> Result<Grant, Refusal> {
@@ -180,35 +208,42 @@ impl RingSlab {
         let request = &request;
         self.take_growth();
         self.count_handles();
-        if self.admits(request) {
-            let start = (self.offset + (request.align - 1)) & !(request.align - 1);
-            // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
-            let granted = if start <= self.capacity && request.len <= self.capacity - start {
-                self.commit(start, start - self.offset + request.len, request)
-            } else if self.head_index == self.tail_index {
-                self.offset = 0;
-                self.lap = self.head;
-                self.commit(0, request.len, request)
-            } else {
-                let skipped = self.capacity - self.offset;
-                let lap = self.head.wrapping_add(skipped);
-                let granted = self.commit(0, skipped + request.len, request);
-                self.lap = if granted.is_some() { lap } else { self.lap };
-                granted
-            };
-            if let Some(grant) = granted {
-                return Ok(grant);
-            }
-        }
-        self.refused += 1;
-        Err(self.refusal(request))
+        self.hot.next_limit = self.hot.oldest + self.grants;
+        self.hot.room_end = if self.wrapped() { self.tail_offset() } else { self.capacity };
+        // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
+        let granted = self.ahead(request).or_else(|| self.from_offset_0(request));
+        granted.ok_or_else(|| {
+            self.refused += 1;
+            self.refusal(request)
+        })
     }
 
-    /// Stops granting before handles repeat. It is enough to ask when the ring goes round and when `bias` is raised: a
+    /// Grants bytes from offset 0 on, if the request fits there: in the next lap, or in this one if nothing is in use.
+    fn from_offset_0(&mut self, request: &Request) -> Option<Grant> {
+        let (offset, lap, room_end) = (self.hot.offset, self.hot.lap, self.hot.room_end);
+        if self.held() == 0 {
+            self.hot.lap = self.head();
+            self.hot.room_end = self.capacity;
+        } else if self.wrapped() {
+            return None;
+        } else {
+            self.hot.room_end = self.tail_offset();
+            self.hot.lap = self.hot.lap.wrapping_add(self.capacity);
+        }
+        self.hot.offset = 0;
+        let granted = self.ahead(request);
+        if granted.is_none() {
+            (self.hot.offset, self.hot.lap, self.hot.room_end) = (offset, lap, room_end);
+        }
+        granted
+    }
+
+    /// Stops granting before handles repeat. It is enough to ask when the ring goes round and when numbers are raised: a
     /// lap has fewer than 2^60 bytes, and so fewer than 2^60 grants.
     fn count_handles(&mut self) {
-        if self.head_index + self.bias > LAST_LAP {
+        if self.hot.next > LAST_LAP {
             self.grants = 0;
+            self.hot.next_limit = 0;
         }
     }
 
@@ -217,7 +252,7 @@ impl RingSlab {
             Refusal::Zero
         } else if !request.align.is_power_of_two() {
             Refusal::Alignment { align: request.align }
-        } else if request.lifetime == Lifetime::Resident || request.align > self.base_align {
+        } else if !self.serves(request) {
             Refusal::NeverFits { max_bytes: 0 }
         } else if request.len > self.grown {
             Refusal::NeverFits { max_bytes: self.grown }
@@ -228,22 +263,22 @@ impl RingSlab {
                 total_free: self.grown - self.used_bytes(),
                 largest_free: self.largest_free(),
                 pending: self.pending_bytes,
-                oldest: self.oldest(),
+                oldest: self.oldest_stamp(),
             }
         }
     }
 
-    /// Whether the oldest span begins in an earlier lap than `head`.
+    /// Whether the oldest span begins in an earlier lap than the newest ends in.
     fn wrapped(&self) -> bool {
-        self.lap.wrapping_sub(self.tail).wrapping_sub(1) < self.used_bytes()
+        self.hot.lap.wrapping_sub(self.hot.tail).wrapping_sub(1) < self.used_bytes()
     }
 
     /// Where the oldest span begins in the slab.
     fn tail_offset(&self) -> u64 {
         if self.wrapped() {
-            self.capacity - self.lap.wrapping_sub(self.tail)
+            self.capacity - self.hot.lap.wrapping_sub(self.hot.tail)
         } else {
-            self.offset - self.used_bytes()
+            self.hot.offset - self.used_bytes()
         }
     }
 
@@ -254,66 +289,68 @@ impl RingSlab {
     }
 
     fn largest_free(&self) -> u64 {
-        if self.head_index == self.tail_index {
+        if self.held() == 0 {
             self.grown
         } else if self.wrapped() {
-            self.tail_offset() - self.offset
+            self.tail_offset() - self.hot.offset
         } else {
-            (self.grown - self.offset).max(self.tail_offset())
+            (self.grown - self.hot.offset).max(self.tail_offset())
         }
     }
 
     /// The stamp to wait for at either end; none if the grants at both ends are live.
-    pub(crate) fn oldest(&self) -> Option<Stamp> {
-        [self.tail_index, self.head_index.wrapping_sub(1)].into_iter().find_map(|index| {
-            let place = self.place(index);
+    pub(crate) fn oldest_stamp(&self) -> Option<Stamp> {
+        [self.hot.oldest, self.hot.next - 1].into_iter().find_map(|number| {
+            let place = self.place(number);
             let stamped = self.spans[place].handle_and_flags & STAMPED != 0;
             (stamped && self.held() > 0).then(|| self.rows.first(place)).flatten()
         })
     }
 
     /// The logical position in which a span begins: where the one before it ends.
-    fn start_of(&self, index: u64) -> u64 {
-        if index == self.tail_index { self.tail } else { self.spans[self.place(index - 1)].end }
+    fn start_of(&self, number: u64) -> u64 {
+        if number == self.hot.oldest { self.hot.tail } else { self.spans[self.place(number - 1)].end }
     }
 
-    fn bytes_of(&self, index: u64) -> u64 {
-        self.spans[self.place(index)].end.wrapping_sub(self.start_of(index))
+    fn bytes_of(&self, number: u64) -> u64 {
+        self.spans[self.place(number)].end.wrapping_sub(self.start_of(number))
     }
 
     /// Retires the oldest span.
-    #[inline]
     fn pop_tail(&mut self) {
-        self.tail = self.spans[self.place(self.tail_index)].end;
-        self.tail_index += 1;
+        self.hot.tail = self.spans[self.place(self.hot.oldest)].end;
+        self.hot.oldest += 1;
     }
 
     /// Takes the newest span back, as if it had never been acquired; its handle stays used up.
     fn pop_head(&mut self) {
-        let index = self.head_index - 1;
-        let start = self.start_of(index);
+        let start = self.start_of(self.hot.next - 1);
         // Before the lap's first byte, or at it with the end of the lap before skipped or filled up.
-        let into_lap = start.wrapping_sub(self.lap);
-        if into_lap <= self.head.wrapping_sub(self.lap) && (into_lap > 0 || !self.wrapped()) {
-            self.offset = into_lap;
+        let into_lap = start.wrapping_sub(self.hot.lap);
+        if into_lap <= self.hot.offset && (into_lap > 0 || !self.wrapped()) {
+            self.hot.offset = into_lap;
         } else {
-            self.offset = self.capacity - self.lap.wrapping_sub(start);
-            self.lap = self.lap.wrapping_sub(self.capacity);
+            self.hot.offset = self.capacity - self.hot.lap.wrapping_sub(start);
+            self.hot.lap = self.hot.lap.wrapping_sub(self.capacity);
+            // What was free ahead was so in the lap that is left.
+            self.hot.room_end = 0;
         }
-        self.head_index = index;
-        self.bias += self.spans.len() as u64;
+        let counted = self.hot.next - 1 - self.bias;
+        let places = self.spans.len() as u64;
+        self.hot.next += places - 1;
+        self.hot.oldest += places;
+        self.bias += places;
         self.count_handles();
-        self.head = start;
         self.popped_from_head += 1;
         // What is acquired from here on belongs to every scope that is open.
-        for mark in self.scopes.marks_mut().rev().take_while(|mark| **mark > index) {
-            *mark = index;
+        for mark in self.scopes.marks_mut().rev().take_while(|mark| **mark > counted) {
+            *mark = counted;
         }
     }
 
     /// Whether the span is released and waits for nothing but its neighbours; `completed` settles stamps.
-    fn retires(&self, index: u64, completed: Option<&Completed>) -> bool {
-        let place = self.place(index);
+    fn retires(&self, number: u64, completed: Option<&Completed>) -> bool {
+        let place = self.place(number);
         match self.spans[place].handle_and_flags & (RELEASED | STAMPED) {
             0 => false,
             RELEASED => true,
@@ -324,13 +361,13 @@ impl RingSlab {
     /// Retires what can be from both ends, at most `budget` spans.
     #[inline(never)]
     fn settle(&mut self, completed: Option<&Completed>, mut budget: u32) {
-        while budget > 0 && self.head_index != self.tail_index {
-            let from_tail = self.retires(self.tail_index, completed);
-            if !from_tail && !self.retires(self.head_index - 1, completed) {
+        while budget > 0 && self.held() > 0 {
+            let from_tail = self.retires(self.hot.oldest, completed);
+            if !from_tail && !self.retires(self.hot.next - 1, completed) {
                 break;
             }
-            let index = if from_tail { self.tail_index } else { self.head_index - 1 };
-            self.pending_bytes -= self.bytes_of(index);
+            let number = if from_tail { self.hot.oldest } else { self.hot.next - 1 };
+            self.pending_bytes -= self.bytes_of(number);
             self.pending_grants -= 1;
             if from_tail {
                 self.pop_tail();
@@ -342,11 +379,11 @@ impl RingSlab {
     }
 
     /// Turns a live span pending; its bytes.
-    fn make_pending(&mut self, index: u64, after: &[Stamp]) -> u64 {
-        let place = self.place(index);
+    fn make_pending(&mut self, number: u64, after: &[Stamp]) -> u64 {
+        let place = self.place(number);
         let waits = self.rows.write(place, after);
         self.spans[place].handle_and_flags |= if waits { RELEASED | STAMPED } else { RELEASED };
-        let bytes = self.bytes_of(index);
+        let bytes = self.bytes_of(number);
         self.pending_bytes += bytes;
         self.pending_grants += 1;
         bytes
@@ -355,34 +392,35 @@ impl RingSlab {
     #[cold]
     fn dead_handle(&self, handle: Handle) -> Misuse {
         let first = self.spans.len() as u64;
-        if (first..self.head_index + self.bias).contains(&handle.0) {
+        if (first..self.hot.next).contains(&handle.0) {
             Misuse::StaleHandle { handle }
         } else {
             Misuse::UnknownHandle { handle }
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn release_elsewhere(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.rows.check(after)?;
-        if self.spans[self.place(handle.0)].handle_and_flags != handle.0 {
+        // The span in use that has the handle's place, if there is one: a place outlives the span that was in it.
+        let number = self.hot.oldest + self.place(handle.0.wrapping_sub(self.hot.oldest)) as u64;
+        if number >= self.hot.next || self.spans[self.place(handle.0)].handle_and_flags != handle.0 {
             return Err(self.dead_handle(handle));
         }
-        // A place is an index modulo their number, and the span is among the places in use.
-        let index = self.tail_index + self.place(handle.0.wrapping_sub(self.tail_index)) as u64;
-        self.make_pending(index, after);
+        self.make_pending(number, after);
         // What waits for a stamp retires by `reclaim`, and nothing waits for it to be released.
-        if self.spans[self.place(index)].handle_and_flags & STAMPED == 0 {
+        if self.spans[self.place(number)].handle_and_flags & STAMPED == 0 {
             self.settle(None, self.reclaim_batch);
         }
         Ok(())
     }
 
-    fn end_from(&mut self, index: u64, after: &[Stamp]) -> Rewound {
+    fn end_from(&mut self, number: u64, after: &[Stamp]) -> Rewound {
         let mut ended = Rewound::default();
-        for index in index.max(self.tail_index)..self.head_index {
-            if self.spans[self.place(index)].handle_and_flags & RELEASED == 0 {
-                ended.bytes += self.make_pending(index, after);
+        for number in number.max(self.hot.oldest)..self.hot.next {
+            if self.spans[self.place(number)].handle_and_flags & RELEASED == 0 {
+                ended.bytes += self.make_pending(number, after);
                 ended.grants += 1;
             }
         }
@@ -393,10 +431,10 @@ impl RingSlab {
     /// Calls `visit` with the pieces of all spans that lie between two logical positions, in order; `offset` is where
     /// the first is in the slab.
     fn visit_spans(&self, visit: &mut dyn FnMut(Segment), from: u64, to: u64, offset: u64) {
-        let inside = |position: u64| position.wrapping_sub(self.tail);
-        for index in self.tail_index..self.head_index {
-            let place = self.place(index);
-            let start = inside(self.start_of(index)).max(inside(from));
+        let inside = |position: u64| position.wrapping_sub(self.hot.tail);
+        for number in self.hot.oldest..self.hot.next {
+            let place = self.place(number);
+            let start = inside(self.start_of(number)).max(inside(from));
             let end = inside(self.spans[place].end).min(inside(to));
             if start >= end {
                 continue;
@@ -413,39 +451,31 @@ impl RingSlab {
     }
 }
 
-// SAFETY: spans in use are consecutive from `tail` to `head`, together at most a lap, so they are disjoint; `commit`
-// refuses what would reach the oldest, and is only called with bytes that end inside the lap. A span leaves the ring
-// only from an end, when it is released and its stamps have completed. Handles in one place only grow; scope tokens are
-// numbered by `ScopeStack`.
+// SAFETY: spans in use are consecutive from `tail` to `lap + offset`, together at most a lap, so they are disjoint;
+// `ahead` stays below `room_end`, up to which nothing is in use: retiring only frees bytes, and `pop_head` forgets it
+// when it leaves the lap. A span leaves the ring only from an end, when it is released and its stamps have completed.
+// Handles only grow; scope tokens are numbered by `ScopeStack`.
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for RingSlab {
-    #[inline]
+    #[inline(always)]
     fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if self.admits(request) {
-            // No overflow: the offset is below 2^60, the alignment at most 2^63.
-            let start = (self.offset + (request.align - 1)) & !(request.align - 1);
-            if start + request.len <= self.capacity
-                && let Some(grant) = self.commit(start, start - self.offset + request.len, request)
-            {
-                return Ok(grant);
-            }
+        match self.ahead(request) {
+            Some(grant) => Ok(grant),
+            None => self.acquire_elsewhere(*request),
         }
-        self.acquire_elsewhere(*request)
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        let (place, places) = (self.place(handle.0), self.spans.len() as u64);
-        let span = &mut self.spans[place];
-        let live = span.handle_and_flags == handle.0;
-        if live && after.is_empty() && (handle.0 ^ self.tail_index) & (places - 1) == 0 {
-            span.handle_and_flags = RELEASED;
-            self.tail = span.end;
-            self.tail_index += 1;
-            if self.pending_grants > 0 {
-                self.settle(None, self.reclaim_batch);
+        if self.pending_grants == 0 && after.is_empty() && handle.0 == self.hot.oldest {
+            // There is a span in use under the oldest number, or its place holds an older one.
+            if let Some(span) = self.spans.get(self.place(handle.0))
+                && span.handle_and_flags == handle.0
+            {
+                self.hot.tail = span.end;
+                self.hot.oldest = handle.0 + 1;
+                return Ok(());
             }
-            return Ok(());
         }
         self.release_elsewhere(handle, after)
     }
@@ -466,9 +496,9 @@ unsafe impl SlabAllocator for RingSlab {
             live_bytes: self.used_bytes() - self.pending_bytes,
             pending_bytes: self.pending_bytes,
             largest_free_bytes: self.largest_free(),
-            peak_bytes: self.peak,
+            peak_bytes: self.hot.peak,
             live_grants: self.held() - self.pending_grants,
-            acquired_total: self.head_index + self.popped_from_head,
+            acquired_total: self.hot.next - self.bias + self.popped_from_head,
             refused_total: self.refused,
         }
     }
@@ -483,18 +513,18 @@ unsafe impl SlabAllocator for RingSlab {
     fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
         self.rows.check(after)?;
         self.scopes.close_all();
-        Ok(self.end_from(self.tail_index, after))
+        Ok(self.end_from(self.hot.oldest, after))
     }
 
     fn push_scope(&mut self) -> Result<Scope, Misuse> {
-        self.scopes.push(self.head_index)
+        self.scopes.push(self.hot.next - self.bias)
     }
 
     fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
         self.rows.check(after)?;
         let mark = self.scopes.mark(scope)?;
         self.scopes.close(scope);
-        Ok(self.end_from(mark, after))
+        Ok(self.end_from(mark + self.bias, after))
     }
 
     fn inspect(&self, visit: &mut dyn FnMut(Segment)) -> Result<(), Misuse> {
@@ -504,14 +534,14 @@ unsafe impl SlabAllocator for RingSlab {
             }
         };
         if self.wrapped() {
-            self.visit_spans(visit, self.lap, self.head, 0);
-            free(self.offset, self.tail_offset(), visit);
-            self.visit_spans(visit, self.tail, self.lap, self.tail_offset());
+            self.visit_spans(visit, self.hot.lap, self.head(), 0);
+            free(self.hot.offset, self.tail_offset(), visit);
+            self.visit_spans(visit, self.hot.tail, self.hot.lap, self.tail_offset());
             free(self.capacity, self.grown, visit);
         } else {
             free(0, self.tail_offset(), visit);
-            self.visit_spans(visit, self.tail, self.head, self.tail_offset());
-            free(self.offset, self.grown, visit);
+            self.visit_spans(visit, self.hot.tail, self.head(), self.tail_offset());
+            free(self.hot.offset, self.grown, visit);
         }
         Ok(())
     }
@@ -525,7 +555,9 @@ mod tests {
     fn handles_run_out_before_they_repeat() {
         let mut ring =
             RingSlab::with_limits(1024, SlabLimits { grants: 2, ..SlabLimits::default() }).unwrap();
-        ring.bias = LAST_LAP - 2;
+        for number in [&mut ring.hot.next, &mut ring.hot.oldest, &mut ring.bias] {
+            *number = LAST_LAP - 2;
+        }
         let request = Request::new(400).with_lifetime(Lifetime::Transient);
         let handles: std::vec::Vec<_> = core::iter::from_fn(|| {
             let grant = ring.acquire(&request).ok()?;
