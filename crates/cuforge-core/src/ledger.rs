@@ -14,7 +14,7 @@ use core::fmt;
 /// How much a ledger keeps track of; all of it is allocated at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerLimits {
-    /// Grants that can be live at once. 32 bytes each, and 8 a queue. Default 65,536.
+    /// Grants that can be live at once. 24 bytes each, and 8 a queue. Default 65,536.
     pub grants: u32,
     /// Queues told apart, at most [`MAX_QUEUES`]. Default 4.
     pub queues: u32,
@@ -39,49 +39,30 @@ pub struct Checkpoint {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     handle: Handle,
-    len: u64,
-    /// Of a grant: the scopes opened before it, times two, and one more if it is resident. Of a slot without one:
-    /// `VACANT`, the generation under which it is granted next, and in the lower half the free slot after it.
+    /// Of a grant: `LIVE`, the scopes opened before it, times two, and one more if it is resident. Of a slot without
+    /// one: the generation under which it is granted next, and in the lower half the free slot after it.
     state: u64,
 }
 
-const VACANT: u64 = 1 << 63;
+const LIVE: u64 = 1 << 63;
 
 /// The end of the list of free slots: no slot has this number, since there are at most 2^32 - 1.
 const NO_SLOT: u32 = u32::MAX;
 
 impl Record {
-    #[inline]
-    const fn vacant_state(generation: u32, next_free: u32) -> u64 {
-        VACANT | (generation as u64) << 32 | next_free as u64
-    }
-
-    #[inline]
-    const fn live_state(scopes: u64, lifetime: Lifetime) -> u64 {
-        scopes << 1 | matches!(lifetime, Lifetime::Resident) as u64
-    }
-
-    /// Of a slot without a grant.
-    #[inline]
-    const fn generation(&self) -> u32 {
-        ((self.state & !VACANT) >> 32) as u32
-    }
-
     /// Gives the slot of a grant that ended back, unless that was its last generation.
     #[inline]
     fn vacate(&mut self, slot: u32, ended: u32, free: &mut u32) {
         let generation = generation_after(ended);
-        if generation == 0 {
-            self.state = Self::vacant_state(0, NO_SLOT);
-        } else {
-            self.state = Self::vacant_state(generation, *free);
+        self.state = u64::from(generation) << 32 | u64::from(*free);
+        if generation != 0 {
             *free = slot;
         }
     }
 
     /// Whether a rewind to `scopes` ends the grant.
     const fn ends(&self, scopes: u64) -> bool {
-        self.state & (VACANT | 1) == 0 && self.state >> 1 >= scopes
+        self.state & (LIVE | 1) == LIVE && (self.state & !LIVE) >> 1 >= scopes
     }
 }
 
@@ -139,7 +120,7 @@ impl Ledger {
         let table = SlotTable::new(slab, limits.grants, limits.queues as usize, generation);
         let record = |slot| {
             let next_free = if slot + 1 < limits.grants { slot + 1 } else { NO_SLOT };
-            Record { handle: Handle(u64::MAX), len: 0, state: Record::vacant_state(generation, next_free) }
+            Record { handle: Handle(u64::MAX), state: u64::from(generation) << 32 | u64::from(next_free) }
         };
         Self {
             allocator,
@@ -204,10 +185,12 @@ impl Ledger {
         };
         let grant = self.allocator.acquire(request)?;
         self.free = record.state as u32;
-        let name = u64::from(record.generation()) << 32 | u64::from(slot);
-        let state = Record::live_state(self.scopes, request.lifetime);
-        *record = Record { handle: grant.handle, len: grant.len, state };
-        Ok(BufferView::mint(self.slab, name, grant.offset, grant.len, request.access))
+        let name = record.state & !u64::from(u32::MAX) | u64::from(slot);
+        let state = LIVE | self.scopes << 1 | u64::from(request.lifetime == Lifetime::Resident);
+        *record = Record { handle: grant.handle, state };
+        // The length that was asked for is the grant's, by the allocator's contract. Read back beside the offset, it would
+        // be loaded as one with it, right after two stores: that waits for both to leave the store buffer.
+        Ok(BufferView::mint(self.slab, name, grant.offset, request.len, request.access))
     }
 
     /// Releases a whole grant; its bytes stay pending until the uses that leases recorded have completed.
@@ -229,7 +212,7 @@ impl Ledger {
         if after.is_empty()
             && view.slab() == self.slab
             && let Some(record) = self.records.get_mut(view.slot() as usize)
-            && view.len() == record.len
+            && view.is_whole()
             && self.table.close_unleased(&view)
         {
             record.vacate(view.slot(), view.generation(), &mut self.free);
@@ -245,10 +228,10 @@ impl Ledger {
         let mut epochs = self.merged(after)?;
         self.table.check(&view)?;
         let slot = view.slot();
-        let Record { handle, len: grant_len, .. } = self.records[slot as usize];
-        if view.len() != grant_len {
-            return Err(LedgerError::Slice { len: view.len(), grant_len });
+        if !view.is_whole() {
+            return Err(LedgerError::Slice { len: view.len() });
         }
+        let handle = self.records[slot as usize].handle;
         self.table.close(&view)?;
         self.table.merge_last_use(slot, &mut epochs);
         self.table.reset_last_use(slot);
@@ -511,7 +494,7 @@ mod tests {
         let (mut ledger, _) = ledger(4, 1);
         let view = ledger.acquire(&Request::new(64)).unwrap();
         let part = view.slice(16, 8).unwrap();
-        assert_eq!(ledger.release(part), Err(LedgerError::Slice { len: 8, grant_len: 64 }));
+        assert_eq!(ledger.release(part), Err(LedgerError::Slice { len: 8 }));
         let lease = ledger.pin(&part).unwrap();
         assert_eq!(ledger.release(view), Err(LedgerError::Pinned { grants: 1 }));
         drop(lease);

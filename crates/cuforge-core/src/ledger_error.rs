@@ -24,12 +24,10 @@ pub enum LedgerError {
     #[error("too many leases on one grant")]
     TooManyPins,
     /// Only a whole grant can be released, not a slice of it.
-    #[error("a slice of {len} bytes cannot be released, its grant has {grant_len}")]
+    #[error("a slice of {len} bytes cannot be released, only the grant that it is a part of")]
     Slice {
         /// Bytes of the view given.
         len: u64,
-        /// Bytes of the grant.
-        grant_len: u64,
     },
     /// The queue was not registered, or no more can be.
     #[error("queue {queue:?} is not registered with this ledger")]

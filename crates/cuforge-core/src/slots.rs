@@ -10,7 +10,7 @@ use core::fmt;
 /// The most queues that one ledger tells apart.
 pub const MAX_QUEUES: usize = 16;
 
-/// The last generation of a slot. One bit is left for a free slot's mark.
+/// The last generation of a slot. One bit is left for the mark of a live grant.
 pub(crate) const LAST_GENERATION: u32 = u32::MAX >> 1;
 
 /// The generation after one; 0, under which nothing is granted, after the last.

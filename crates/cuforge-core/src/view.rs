@@ -55,15 +55,15 @@ pub struct BufferView {
     group: u32,
     binding: u32,
     access: Access,
-    /// Always 0: without it a gap, which would be copied by itself.
-    filler: u16,
+    /// 1 if the grant has more bytes than the view. (A `bool` would leave a gap, which would be copied by itself.)
+    part: u16,
 }
 
 impl BufferView {
     /// `grant` is the slot of the grant below its generation.
     #[inline]
     pub(crate) fn mint(slab: SlabId, grant: u64, offset: u64, len: u64, access: Access) -> Self {
-        Self { offset, len, grant, slab, group: 0, binding: 0, access, filler: 0 }
+        Self { offset, len, grant, slab, group: 0, binding: 0, access, part: 0 }
     }
 
     /// The slab that the bytes are in.
@@ -133,7 +133,9 @@ impl BufferView {
         let range = offset.checked_add(len).filter(|end| *end <= self.len);
         // `self.offset + self.len` was representable when minted, so an in-range offset cannot overflow.
         match (range, self.offset.checked_add(offset)) {
-            (Some(_), Some(start)) => Ok(Self { offset: start, len, ..self }),
+            (Some(_), Some(start)) => {
+                Ok(Self { offset: start, len, part: self.part | u16::from(len < self.len), ..self })
+            }
             _ => Err(ViewError::OutOfRange { offset, len, view_len: self.len }),
         }
     }
@@ -143,10 +145,17 @@ impl BufferView {
         self.grant as u32
     }
 
+    /// Whether the view has all bytes of its grant.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.part == 0
+    }
+
     /// The same bytes, bound nowhere.
     #[inline]
     pub(crate) fn unbound(&self) -> Self {
-        Self::mint(self.slab, self.grant, self.offset, self.len, Access::StorageRead)
+        let part = self.part;
+        Self { part, ..Self::mint(self.slab, self.grant, self.offset, self.len, Access::StorageRead) }
     }
 }
 

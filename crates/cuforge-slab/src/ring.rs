@@ -200,6 +200,22 @@ impl RingSlab {
         Some(Grant { handle: Handle(number), offset: start, len: request.len })
     }
 
+    /// Ends the oldest grant, if nothing is pending and it waits for nothing.
+    #[inline]
+    fn retire(&mut self, handle: Handle, after: &[Stamp]) -> Option<()> {
+        if handle.0 != self.hot.oldest {
+            return None;
+        }
+        // There is a span in use under the oldest number, or its place holds an older one.
+        let span = self.spans.get(self.place(handle.0))?;
+        if span.handle_and_flags != handle.0 || self.pending_grants != 0 || !after.is_empty() {
+            return None;
+        }
+        self.hot.tail = span.end;
+        self.hot.oldest = handle.0 + 1;
+        Some(())
+    }
+
     /// Looks again at what is free, goes round, starts over, or says why not.
     #[cold]
     #[inline(never)]
@@ -467,17 +483,10 @@ unsafe impl SlabAllocator for RingSlab {
 
     #[inline(always)]
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        if self.pending_grants == 0 && after.is_empty() && handle.0 == self.hot.oldest {
-            // There is a span in use under the oldest number, or its place holds an older one.
-            if let Some(span) = self.spans.get(self.place(handle.0))
-                && span.handle_and_flags == handle.0
-            {
-                self.hot.tail = span.end;
-                self.hot.oldest = handle.0 + 1;
-                return Ok(());
-            }
+        match self.retire(handle, after) {
+            Some(()) => Ok(()),
+            None => self.release_elsewhere(handle, after),
         }
-        self.release_elsewhere(handle, after)
     }
 
     fn reclaim(&mut self, progress: &dyn Progress) -> u64 {
