@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings) -> Measured {
     let mut figures = ring::figures(settings)?;
     figures.extend(random::figures(settings)?);
     figures.extend(tail::figures(settings)?);
-    figures.extend(utilisation::figures(settings)?);
+    figures.extend(utilisation::figures()?);
     figures.extend(frames::figures(settings)?);
     Ok(figures)
 }

@@ -227,7 +227,7 @@ impl RingSlab {
         self.hot.next_limit = self.hot.oldest + self.grants;
         self.hot.room_end = if self.wrapped() { self.tail_offset() } else { self.capacity };
         // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
-        let granted = self.ahead(request).or_else(|| self.from_offset_0(request));
+        let granted = self.ahead(request).or_else(|| self.start_lap(request));
         granted.ok_or_else(|| {
             self.refused += 1;
             self.refusal(request)
@@ -235,7 +235,7 @@ impl RingSlab {
     }
 
     /// Grants bytes from offset 0 on, if the request fits there: in the next lap, or in this one if nothing is in use.
-    fn from_offset_0(&mut self, request: &Request) -> Option<Grant> {
+    fn start_lap(&mut self, request: &Request) -> Option<Grant> {
         let (offset, lap, room_end) = (self.hot.offset, self.hot.lap, self.hot.room_end);
         if self.held() == 0 {
             self.hot.lap = self.head();
