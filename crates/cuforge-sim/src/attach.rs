@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use crate::memory::{Allocation, Memory, MemoryError};
 use crate::program::Program;
@@ -14,6 +14,12 @@ use crate::program::Program;
 pub trait Backing: fmt::Debug + Send + Sync {
     /// All words.
     fn words(&self) -> &[AtomicU32];
+
+    /// Which bytes are written: for each word four bits, the lowest for the byte at the lowest address. Kernels set them as
+    /// they store. Absent, as by default, all bytes count as written.
+    fn known(&self) -> Option<&[AtomicU8]> {
+        None
+    }
 }
 
 /// The words of an allocation, its own or lent.
@@ -21,6 +27,16 @@ pub trait Backing: fmt::Debug + Send + Sync {
 pub(crate) enum Words {
     Own(Vec<AtomicU32>),
     Lent(Arc<dyn Backing>),
+}
+
+impl Words {
+    /// What is known to be written of memory that is lent.
+    pub(crate) fn known(&self) -> Option<&[AtomicU8]> {
+        match self {
+            Self::Own(_) => None,
+            Self::Lent(backing) => backing.known(),
+        }
+    }
 }
 
 impl Deref for Words {
@@ -78,8 +94,13 @@ impl Memory {
         if !address.is_multiple_of(4) || len == 0 || len > room || end.is_none() {
             return Err(MemoryError::BadRequest { len, align: 4 });
         }
-        let allocation =
-            Allocation { base: address, len, words: Words::Lent(backing), marks: Default::default() };
+        let allocation = Allocation {
+            base: address,
+            len,
+            words: Words::Lent(backing),
+            marks: Default::default(),
+            known: None,
+        };
         self.insert(allocation)
     }
 

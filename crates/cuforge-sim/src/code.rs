@@ -1,6 +1,7 @@
 //! A kernel's decoded code with all that running it needs to know.
 
-use crate::form::{Inst, R32, R64, Reg};
+use crate::dataflow::Dataflow;
+use crate::form::{Inst, Pred, R32, R64, Reg};
 
 /// A read-only value that the launch, the block or the thread fixes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
@@ -81,6 +82,12 @@ pub(crate) struct Code {
     pub(crate) param_bytes: u32,
     pub(crate) shared: SharedLayout,
     pub(crate) local_bytes: u32,
+    /// First byte and end of every local variable.
+    pub(crate) local_regions: Vec<(u64, u64)>,
+    /// What flows through each instruction.
+    pub(crate) flows: Vec<Dataflow>,
+    /// The predicate that never holds, if code names it.
+    pub(crate) never: Option<Pred>,
     /// `.reqntid`
     pub(crate) required_block: Option<[u32; 3]>,
     /// Most threads a block, by `.maxntid`.

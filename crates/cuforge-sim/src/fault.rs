@@ -176,6 +176,16 @@ pub enum Fault {
         /// The other block.
         other: Party,
     },
+    /// A value that nothing has written decides a branch or an address, or is put out.
+    #[error("undefined value used as {used_as} at {place}; {origin}")]
+    Uninitialised {
+        /// Where it is used.
+        place: Place,
+        /// What it decides.
+        used_as: UndefinedUse,
+        /// Where it comes from.
+        origin: UndefinedSource,
+    },
     /// A barrier that not all of its threads reach.
     #[error("barrier {barrier} is not reached by all threads: waiting at {place}, but {missing}")]
     BarrierDivergence {
@@ -231,11 +241,60 @@ impl Fault {
             | Self::Misaligned { place, .. }
             | Self::SharedHazard { place, .. }
             | Self::GlobalConflict { place, .. }
+            | Self::Uninitialised { place, .. }
             | Self::BarrierDivergence { place, .. }
             | Self::WarpDivergence { place, .. }
             | Self::StepBudget { place, .. }
             | Self::Unsupported { place, .. }
             | Self::Trap { place } => Some(place),
+        }
+    }
+}
+
+/// What a value that nothing has written is used for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum UndefinedUse {
+    /// It decides whether an instruction runs, or which comes next.
+    Branch,
+    /// It decides where memory is accessed.
+    Address,
+    /// It goes to global memory, where the host sees it, or into an atomic.
+    Output,
+}
+
+impl fmt::Display for UndefinedUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Branch => "a condition",
+            Self::Address => "an address",
+            Self::Output => "an output",
+        })
+    }
+}
+
+/// Where a value comes from that nothing has written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum UndefinedSource {
+    /// A register that was read before it was written, or a lane that took no part in a shuffle.
+    Register,
+    /// Memory that was read before it was written.
+    Memory {
+        /// State space.
+        space: MemorySpace,
+        /// Line of the PTX text that read it.
+        line: u32,
+    },
+}
+
+impl fmt::Display for UndefinedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Register => f.write_str("it comes from a register that was never written"),
+            Self::Memory { space, line } => {
+                write!(f, "it comes from {space} memory that was never written, read at PTX line {line}")
+            }
         }
     }
 }

@@ -172,6 +172,8 @@ pub(crate) struct Atomic {
     pub(crate) target: Option<Reg>,
     pub(crate) b: Reg,
     pub(crate) c: Option<Reg>,
+    /// The new value does not depend on the old one.
+    pub(crate) replaces: bool,
 }
 
 /// `atom.exch.b128` and `atom.cas.b128`
@@ -372,6 +374,12 @@ pub(crate) enum Op {
     Store(Box<Store>),
     Atomic(Box<Atomic>),
     PairAtomic(Box<PairAtomic>),
+    /// Copies bytes within a thread's local memory.
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
     /// The access of the whole vector, and the atomics of its elements.
     VectorAtomic(Box<Access>, Vec<Atomic>),
     AsyncCopy(Box<AsyncCopy>),

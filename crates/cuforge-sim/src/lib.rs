@@ -70,6 +70,7 @@ pub mod ptx;
 mod alu;
 mod attach;
 mod code;
+mod dataflow;
 mod decode;
 mod exec;
 mod fault;
@@ -85,6 +86,9 @@ mod tile;
 
 pub use attach::{Backing, ModuleVariableLayout};
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};
-pub use fault::{AccessKind, Fault, LaunchMisuse, MemorySpace, Missing, Nearest, Party, Place};
+pub use fault::{
+    AccessKind, Fault, LaunchMisuse, MemorySpace, Missing, Nearest, Party, Place, UndefinedSource,
+    UndefinedUse,
+};
 pub use memory::{Memory, MemoryError, POISON_WORD};
 pub use program::{Kernel, LoadError, Program};

@@ -1,7 +1,7 @@
 //! Simulated device memory: allocations, marked ranges, poison, and access from the host.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use crate::attach::Words;
 
@@ -106,6 +106,39 @@ pub(crate) struct Allocation {
     pub(crate) words: Words,
     /// How often each range (start, length) is marked.
     pub(crate) marks: BTreeMap<(u64, u64), u32>,
+    /// Which bytes are written: four bits for each word. Absent once the host has written all of them.
+    pub(crate) known: Option<Vec<AtomicU8>>,
+}
+
+/// All bytes of a word are written.
+const WHOLE: u8 = 0xf;
+
+impl Allocation {
+    /// Which bytes are written, four bits for each word; absent if all are.
+    pub(crate) fn known(&self) -> Option<&[AtomicU8]> {
+        self.known.as_deref().or_else(|| self.words.known())
+    }
+
+    /// Says of a range that it is written, or that it is not.
+    fn set_known(&mut self, offset: usize, len: usize, known: bool) {
+        let whole = offset == 0 && len as u64 == self.len;
+        match &mut self.known {
+            None if known => {}
+            Some(_) if known && whole => self.known = None,
+            None if matches!(self.words, Words::Own(_)) => {
+                self.known = Some(self.words.iter().map(|_| AtomicU8::new(WHOLE)).collect());
+                self.set_known(offset, len, false);
+            }
+            None => {}
+            Some(words) => {
+                for (index, byte) in split_words(offset, len) {
+                    let bits = byte.in_word.fold(0, |bits, at| bits | 1u8 << at);
+                    let word = words[index].get_mut();
+                    *word = if known { *word | bits } else { *word & !bits };
+                }
+            }
+        }
+    }
 }
 
 impl Memory {
@@ -161,8 +194,11 @@ impl Memory {
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| unavailable())?;
         words.resize_with(count, || AtomicU32::new(POISON_WORD));
-        self.allocations
-            .insert(base, Allocation { base, len, words: Words::Own(words), marks: BTreeMap::new() });
+        let mut known = Vec::new();
+        known.try_reserve_exact(count).map_err(|_| unavailable())?;
+        known.resize_with(count, AtomicU8::default);
+        let (words, known) = (Words::Own(words), Some(known));
+        self.allocations.insert(base, Allocation { base, len, words, marks: BTreeMap::new(), known });
         self.used_bytes += len;
         self.next = next;
         Ok(base)
@@ -191,6 +227,7 @@ impl Memory {
             whole[byte.in_word.clone()].copy_from_slice(&bytes[byte.in_bytes]);
             word.store(u32::from_le_bytes(whole), Relaxed);
         }
+        allocation.set_known(offset, bytes.len(), true);
         Ok(())
     }
 
@@ -212,7 +249,7 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::OutOfRange`] unless the range lies inside one allocation.
     pub fn fill(&mut self, address: u64, len: u64, byte: u8) -> Result<(), MemoryError> {
-        self.fill_pattern(address, len, [byte; 4])
+        self.fill_pattern(address, len, [byte; 4], true)
     }
 
     /// Makes the range look as if never written.
@@ -220,7 +257,41 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::OutOfRange`] unless the range lies inside one allocation.
     pub fn poison(&mut self, address: u64, len: u64) -> Result<(), MemoryError> {
-        self.fill_pattern(address, len, POISON_WORD.to_le_bytes())
+        self.fill_pattern(address, len, POISON_WORD.to_le_bytes(), false)
+    }
+
+    /// Copies from one range to another, which may overlap; what was never written stays so.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfRange`] unless each range lies inside one allocation.
+    pub fn copy(&mut self, from: u64, to: u64, len: u64) -> Result<(), MemoryError> {
+        let count = usize::try_from(len).map_err(|_| MemoryError::OutOfRange { address: from, len })?;
+        let mut bytes = vec![0; count];
+        self.read(from, &mut bytes)?;
+        let (source, offset) = self.range(from, len)?;
+        let known = |at: usize| {
+            let known = source.known();
+            known.is_none_or(|words| words[(offset + at) / 4].load(Relaxed) >> ((offset + at) % 4) & 1 != 0)
+        };
+        let unknown: Vec<usize> = (0..count).filter(|at| !known(*at)).collect();
+        self.write(to, &bytes)?;
+        let (target, offset) = self.range_mut(to, len)?;
+        unknown.into_iter().for_each(|at| target.set_known(offset + at, 1, false));
+        Ok(())
+    }
+
+    /// The first address of the range that neither host nor kernel has written.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfRange`] unless the range lies inside one allocation.
+    pub fn first_unwritten(&self, address: u64, len: u64) -> Result<Option<u64>, MemoryError> {
+        let (allocation, offset) = self.range(address, len)?;
+        let Some(words) = allocation.known() else { return Ok(None) };
+        let unwritten = |at: &u64| {
+            let at = offset as u64 + at;
+            words[(at / 4) as usize].load(Relaxed) >> (at % 4) & 1 == 0
+        };
+        Ok((0..len).find(unwritten).map(|at| address + at))
     }
 
     /// Marks a range inside one allocation. From the first mark on, a kernel's access to that allocation must lie
@@ -281,7 +352,13 @@ impl Memory {
         self.modules.insert(id, addresses);
     }
 
-    fn fill_pattern(&mut self, address: u64, len: u64, pattern: [u8; 4]) -> Result<(), MemoryError> {
+    fn fill_pattern(
+        &mut self,
+        address: u64,
+        len: u64,
+        pattern: [u8; 4],
+        known: bool,
+    ) -> Result<(), MemoryError> {
         let (allocation, offset) = self.range_mut(address, len)?;
         let len = usize::try_from(len).map_err(|_| MemoryError::OutOfRange { address, len })?;
         for (index, byte) in split_words(offset, len) {
@@ -290,6 +367,7 @@ impl Memory {
             whole[byte.in_word.clone()].copy_from_slice(&pattern[byte.in_word]);
             word.store(u32::from_le_bytes(whole), Relaxed);
         }
+        allocation.set_known(offset, len, known);
         Ok(())
     }
 

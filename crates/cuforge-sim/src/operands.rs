@@ -35,10 +35,13 @@ fn either_all<'a>(visit: &mut impl Visit, regs: impl IntoIterator<Item = &'a mut
     regs.into_iter().for_each(|reg| visit.either(reg));
 }
 
-fn of_test(test: &mut Test, visit: &mut impl Visit) {
-    match test {
-        Test::Narrow(_, a, b) => narrow_all(visit, [a, b]),
-        Test::Wide(_, a, b) => wide_all(visit, [a, b]),
+impl Test {
+    /// The registers that are compared.
+    pub(crate) fn registers(&mut self, visit: &mut impl Visit) {
+        match self {
+            Self::Narrow(_, a, b) => narrow_all(visit, [a, b]),
+            Self::Wide(_, a, b) => wide_all(visit, [a, b]),
+        }
     }
 }
 
@@ -114,20 +117,20 @@ impl Op {
             | Self::CvtaFrom(_, _, a)
             | Self::IsSpace(_, _, a) => visit.either(a),
             Self::SetPred { test, combine, .. } | Self::SetValue { test, combine, .. } => {
-                of_test(test, visit);
+                test.registers(visit);
                 of_combination(combine, visit);
             }
             Self::SetHalves { low, high, combine, .. } => {
-                of_test(low, visit);
-                of_test(high, visit);
+                low.registers(visit);
+                high.registers(visit);
                 of_combination(combine, visit);
             }
             Self::SelectBy32(test, _, a, b) => {
-                of_test(test, visit);
+                test.registers(visit);
                 narrow_all(visit, [a, b]);
             }
             Self::SelectBy64(test, _, a, b) => {
-                of_test(test, visit);
+                test.registers(visit);
                 wide_all(visit, [a, b]);
             }
             Self::MovePair(_, halves) => wide_all(visit, halves),
@@ -181,6 +184,7 @@ impl Op {
                 of_combination(&mut op.reduction, visit);
             }
             Self::Nop
+            | Self::CopyLocal { .. }
             | Self::CopyCommit
             | Self::CopyWait(_)
             | Self::LoadParam(..)
@@ -196,7 +200,6 @@ impl Op {
     }
 
     /// Visits the registers and predicates that are written.
-    #[allow(dead_code, reason = "TAINT")]
     pub(crate) fn targets(&mut self, visit: &mut impl Visit) {
         match self {
             Self::Un32(_, d, _)
@@ -274,6 +277,7 @@ impl Op {
                 op.p.iter_mut().for_each(|pred| visit.pred(pred));
             }
             Self::Nop
+            | Self::CopyLocal { .. }
             | Self::AsyncCopy(_)
             | Self::CopyCommit
             | Self::CopyWait(_)
@@ -329,17 +333,14 @@ impl Tile {
         }
     }
 
-    #[allow(dead_code, reason = "TAINT")]
     fn targets(&mut self, visit: &mut impl Visit) {
         let loaded = |pieces: &mut Vec<Gathered>, visit: &mut _| {
             for piece in pieces {
-                match &mut piece.packed {
-                    Some((whole, _)) => Visit::either(visit, whole),
-                    None => {
-                        let targets = piece.loads.iter_mut().flat_map(|load| &mut load.targets);
-                        either_all(visit, targets.filter_map(|target| target.reg.as_mut()));
-                    }
+                if let Some((whole, _)) = &mut piece.packed {
+                    Visit::either(visit, whole);
                 }
+                let targets = piece.loads.iter_mut().flat_map(|load| &mut load.targets);
+                either_all(visit, targets.filter_map(|target| target.reg.as_mut()));
             }
         };
         match self {

@@ -7,13 +7,17 @@ use crate::decode::layout::{aligned, invalid};
 use crate::decode::scope::{Names, Variable};
 use crate::decode::table;
 use crate::decode::words::{Decoded, Unknown, Words};
-use crate::form::{
-    Access, AddressBase, Inst, Load, LoadTarget, Op, PredSource, R32, Reg, Space, Store, Strength,
-};
+use crate::form::{Inst, Op, PredSource, R32};
 use crate::program::LoadError;
 use crate::ptx::{
     self, Block, Function, FunctionKind, Instruction, Module, Name, Operand, OperandKind, Statement,
 };
+
+/// Bytes between local variables, so that running off one is noticed.
+const LOCAL_GAP: u32 = 16;
+
+/// Most bytes of local variables, with the gaps.
+const MAX_LOCAL_BYTES: u32 = 512 * 1024;
 
 /// A decoded device function.
 #[derive(Clone, Debug)]
@@ -200,11 +204,13 @@ impl<'m> Flow<'m> {
 
     fn local(&mut self, line: u32, bytes: u32, align: u32) -> Result<u32, LoadError> {
         let code = &mut self.names.code;
-        let start = aligned(code.local_bytes, align);
-        let end = start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= 512 * 1024);
+        let gap = if code.local_bytes == 0 { 0 } else { LOCAL_GAP };
+        let start = aligned(code.local_bytes.saturating_add(gap), align);
+        let end = start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= MAX_LOCAL_BYTES);
         match (start, end) {
             (Some(start), Some(end)) => {
                 code.local_bytes = end;
+                code.local_regions.push((u64::from(start), u64::from(end)));
                 Ok(start)
             }
             _ => Err(invalid(line, "local variables exceed 512 kilobytes".to_owned())),
@@ -307,23 +313,7 @@ impl<'m> Flow<'m> {
         if from.1 != to.1 {
             return Err(Unknown);
         }
-        let size = if (from.0 | to.0 | from.1).is_multiple_of(4) { 4 } else { 1 };
-        let through = self.names.new32();
-        let access = |offset: u32| Access {
-            space: Space::Local,
-            base: AddressBase::Absolute,
-            offset: i64::from(offset),
-            element_bytes: size,
-            count: 1,
-            strength: Strength::Weak,
-            site: 0,
-        };
-        for at in (0..from.1).step_by(size as usize) {
-            let targets = vec![LoadTarget { reg: Some(Reg::Narrow(through)), signed: false }];
-            self.emit(Op::Load(Box::new(Load { access: access(from.0 + at), targets })), guard, line);
-            let sources = vec![Reg::Narrow(through)];
-            self.emit(Op::Store(Box::new(Store { access: access(to.0 + at), sources })), guard, line);
-        }
+        self.emit(Op::CopyLocal { from: from.0, to: to.0, bytes: from.1 }, guard, line);
         Ok(())
     }
 }

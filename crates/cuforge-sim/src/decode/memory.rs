@@ -92,7 +92,7 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
         return Err(Unknown);
     }
-    Ok(Op::Atomic(Box::new(Atomic { access, kind, shared_kind, target, b, c })))
+    Ok(Op::Atomic(Box::new(Atomic { access, kind, shared_kind, target, b, c, replaces: op == "exch" })))
 }
 
 /// What atomics do.
@@ -160,7 +160,7 @@ fn vector_atomic(
         let offset = whole.offset + index as i64 * i64::from(whole.element_bytes);
         let access = Access { count: 1, offset, ..whole };
         let b = names.source(value, ty)?;
-        list.push(Atomic { access, kind, shared_kind: kind, target, b, c: None });
+        list.push(Atomic { access, kind, shared_kind: kind, target, b, c: None, replaces: false });
     }
     Ok(Op::VectorAtomic(Box::new(whole), list))
 }

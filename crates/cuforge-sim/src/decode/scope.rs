@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::code::{Code, Relocation, Special};
+use crate::dataflow::Dataflow;
 use crate::decode::numbering::{READ_ONLY, Renumber};
 use crate::decode::special::special;
 use crate::decode::words::{Decoded, Unknown, is_float};
@@ -468,6 +469,8 @@ impl Names {
         for inst in &mut self.code.insts {
             inst.op.sources(&mut Renumber { written32, written64 });
         }
+        self.code.flows = self.code.insts.iter().map(Dataflow::of).collect();
+        self.code.never = self.never;
         self.code
     }
 }

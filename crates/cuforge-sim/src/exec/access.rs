@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::elements::{element, gather, put, scatter};
-use crate::exec::machine::{Machine, space_of, window};
+use crate::exec::known::{first_undefined, note, settle, spread};
+use crate::exec::machine::{Machine, named, space_of, window};
+use crate::exec::taint::WHOLE;
 use crate::exec::view::Located;
 use crate::exec::warp::{Registers, Warp};
-use crate::fault::{AccessKind, Fault};
+use crate::fault::{AccessKind, Fault, UndefinedUse};
 use crate::form::{Access, AddressBase, Load, LoadTarget, Reg, Space, Store, Strength};
-use crate::lanes::{FULL, L64, LANES, Mask, lanes_of};
+use crate::lanes::{L64, LANES, Mask, lanes_of};
 
 impl Machine<'_> {
     /// `ld`
@@ -69,6 +71,7 @@ impl Machine<'_> {
     ) -> Result<(), Box<Fault>> {
         let bytes = load.access.bytes();
         self.check_alignment(warp, mask, address, bytes, AccessKind::Read, space)?;
+        let origin = Some((warp.pc as u32, named(space)));
         match space {
             Space::Global | Space::Generic => {
                 let located = self.locate(warp, mask, address, &load.access, AccessKind::Read)?;
@@ -79,6 +82,10 @@ impl Machine<'_> {
                         let (base, words) = (view.base(allocation), view.words(allocation));
                         let offsets = address.map(|address| address.wrapping_sub(base) as usize);
                         gather(&mut warp.regs, mask, load, &offsets, |_, word| words[word].load(Relaxed));
+                        if let (Some(taint), Some(known)) = (&mut warp.regs.taint, view.known(allocation)) {
+                            let known = |_, word: usize| known[word].load(Relaxed);
+                            settle(taint, mask, load, &offsets, origin, known);
+                        }
                     }
                     Located::Each(each) => {
                         let offsets = std::array::from_fn(|lane| {
@@ -87,6 +94,12 @@ impl Machine<'_> {
                         gather(&mut warp.regs, mask, load, &offsets, |lane, word| {
                             view.words(each[lane])[word].load(Relaxed)
                         });
+                        if let Some(taint) = &mut warp.regs.taint {
+                            let known = |lane: usize, word: usize| {
+                                view.known(each[lane]).map_or(WHOLE, |known| known[word].load(Relaxed))
+                            };
+                            settle(taint, mask, load, &offsets, origin, known);
+                        }
                     }
                 }
             }
@@ -105,12 +118,20 @@ impl Machine<'_> {
                 let offsets = address.map(|address| address as usize);
                 let shared = &self.shared[..];
                 gather(&mut warp.regs, mask, load, &offsets, |_, word| shared[word]);
+                if let Some(taint) = &mut warp.regs.taint {
+                    let known = &self.shared_known[..];
+                    settle(taint, mask, load, &offsets, origin, |_, word| known[word]);
+                }
             }
             Space::Local => {
                 self.check_plain(warp, mask, address, bytes, AccessKind::Read, space)?;
                 let offsets = address.map(|address| address as usize);
                 let local = &warp.local[..];
                 gather(&mut warp.regs, mask, load, &offsets, |lane, word| local[word * LANES + lane]);
+                if let Some(taint) = &mut warp.regs.taint {
+                    let known = &warp.local_known[..];
+                    settle(taint, mask, load, &offsets, origin, |lane, word| known[word * LANES + lane]);
+                }
             }
             Space::Param => {
                 self.check_plain(warp, mask, address, bytes, AccessKind::Read, space)?;
@@ -134,6 +155,11 @@ impl Machine<'_> {
         self.check_alignment(warp, mask, address, bytes, AccessKind::Write, space)?;
         match space {
             Space::Global | Space::Generic => {
+                if warp.regs.taint.is_some()
+                    && let Some((slot, lane)) = first_undefined(&warp.regs, mask, store)
+                {
+                    self.decides(warp, 1 << lane, slot, UndefinedUse::Output)?;
+                }
                 let located = self.locate(warp, mask, address, &store.access, AccessKind::Write)?;
                 self.touch_global(&located, mask, address, &store.access, true);
                 let view = &self.shot.view;
@@ -145,6 +171,9 @@ impl Machine<'_> {
                         scatter(regs, mask, store, &offsets, |_, word, value, bits| {
                             put(&words[word], value, bits);
                         });
+                        if let Some(known) = view.known(allocation) {
+                            spread(regs, mask, store, &offsets, |_, word, bits, _| note(&known[word], bits));
+                        }
                     }
                     Located::Each(each) => {
                         let offsets = std::array::from_fn(|lane| {
@@ -153,12 +182,24 @@ impl Machine<'_> {
                         scatter(regs, mask, store, &offsets, |lane, word, value, bits| {
                             put(&view.words(each[lane])[word], value, bits);
                         });
+                        spread(regs, mask, store, &offsets, |lane, word, bits, _| {
+                            if let Some(known) = view.known(each[lane]) {
+                                note(&known[word], bits);
+                            }
+                        });
                     }
                 }
             }
             Space::Shared => {
                 self.check_shared(warp, mask, address, bytes, AccessKind::Write)?;
                 self.store_shared(warp, mask, address, store)?;
+                if warp.regs.taint.is_some() {
+                    let offsets = address.map(|address| address as usize);
+                    let known = &mut self.shared_known[..];
+                    spread(&warp.regs, mask, store, &offsets, |_, word, bits, defined| {
+                        known[word] = if defined { known[word] | bits } else { known[word] & !bits };
+                    });
+                }
             }
             Space::Local => {
                 self.check_plain(warp, mask, address, bytes, AccessKind::Write, space)?;
@@ -168,6 +209,13 @@ impl Machine<'_> {
                     let old = &mut local[word * LANES + lane];
                     *old = *old & !bits | value & bits;
                 });
+                if warp.regs.taint.is_some() {
+                    let known = &mut warp.local_known[..];
+                    spread(&warp.regs, mask, store, &offsets, |lane, word, bits, defined| {
+                        let old = &mut known[word * LANES + lane];
+                        *old = if defined { *old | bits } else { *old & !bits };
+                    });
+                }
             }
             Space::Param => {
                 return Err(self.unsupported(warp, Warp::lowest(mask), "st to kernel parameters"));
@@ -216,129 +264,6 @@ impl Machine<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Finds the allocations, or faults.
-    #[inline(always)]
-    pub(crate) fn locate(
-        &mut self,
-        warp: &Warp,
-        mask: Mask,
-        address: &L64,
-        access: &Access,
-        kind: AccessKind,
-    ) -> Result<Located, Box<Fault>> {
-        let bytes = access.bytes();
-        let hint = &mut self.hints[access.site as usize];
-        match self.shot.view.locate(mask, address, bytes, hint) {
-            Ok(located) => Ok(located),
-            Err(lane) => Err(self.out_of_bounds(warp, lane, kind, Space::Global, address[lane], bytes)),
-        }
-    }
-
-    /// Notes an access of the block; of strong ones only what they write.
-    pub(crate) fn touch_global(
-        &self,
-        located: &Located,
-        mask: Mask,
-        address: &L64,
-        access: &Access,
-        wrote: bool,
-    ) {
-        let shadow = match access.strength {
-            Strength::Weak => &self.shot.shadow,
-            Strength::Strong if wrote => &self.shot.strong,
-            Strength::Strong => return,
-        };
-        let Some(shadow) = shadow else { return };
-        let view = &self.shot.view;
-        for lane in lanes_of(mask) {
-            let allocation = match located {
-                Located::One(allocation) => *allocation,
-                Located::Each(each) => each[lane],
-            };
-            let offset = address[lane].wrapping_sub(view.base(allocation));
-            shadow.touch(allocation, offset, access.bytes(), self.block_index, access.site, wrote);
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn check_alignment(
-        &self,
-        warp: &Warp,
-        mask: Mask,
-        address: &L64,
-        bytes: u32,
-        kind: AccessKind,
-        space: Space,
-    ) -> Result<(), Box<Fault>> {
-        let low = u64::from(bytes - 1);
-        let any = if mask == FULL {
-            address.iter().fold(0, |any, address| any | address)
-        } else {
-            lanes_of(mask).fold(0, |any, lane| any | address[lane])
-        };
-        if any & low == 0 {
-            return Ok(());
-        }
-        let lane = lanes_of(mask).find(|lane| address[*lane] & low != 0).unwrap_or_default();
-        Err(self.misaligned(warp, lane, kind, space, address[lane], bytes))
-    }
-
-    #[inline(always)]
-    pub(crate) fn check_shared(
-        &self,
-        warp: &Warp,
-        mask: Mask,
-        address: &L64,
-        bytes: u32,
-        kind: AccessKind,
-    ) -> Result<(), Box<Fault>> {
-        let regions = &self.shot.shared_regions[..];
-        let inside = |address: u64, (start, end): &(u64, u64)| {
-            address >= *start && address <= end.wrapping_sub(u64::from(bytes)) && *end >= u64::from(bytes)
-        };
-        let first = address[Warp::lowest(mask)];
-        let Some(region) = regions.iter().find(|region| inside(first, region)) else {
-            return Err(self.out_of_bounds(warp, Warp::lowest(mask), kind, Space::Shared, first, bytes));
-        };
-        let mut all = true;
-        if mask == FULL {
-            for &address in address {
-                all &= inside(address, region);
-            }
-        } else {
-            all = lanes_of(mask).all(|lane| inside(address[lane], region));
-        }
-        if all {
-            return Ok(());
-        }
-        let outside = |lane: &usize| !regions.iter().any(|region| inside(address[*lane], region));
-        match lanes_of(mask).find(outside) {
-            None => Ok(()),
-            Some(lane) => Err(self.out_of_bounds(warp, lane, kind, Space::Shared, address[lane], bytes)),
-        }
-    }
-
-    /// Checks local and parameter accesses against the size of the space.
-    pub(crate) fn check_plain(
-        &self,
-        warp: &Warp,
-        mask: Mask,
-        address: &L64,
-        bytes: u32,
-        kind: AccessKind,
-        space: Space,
-    ) -> Result<(), Box<Fault>> {
-        let size = match space {
-            Space::Local => self.shot.code.local_bytes,
-            _ => self.shot.code.param_bytes,
-        };
-        let outside = |lane: &usize| address[*lane].saturating_add(u64::from(bytes)) > u64::from(size);
-        match lanes_of(mask).find(outside) {
-            None => Ok(()),
-            Some(lane) => Err(self.out_of_bounds(warp, lane, kind, space, address[lane], bytes)),
-        }
     }
 }
 

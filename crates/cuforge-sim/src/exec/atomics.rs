@@ -4,10 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::access::{addresses, by_space};
 use crate::exec::elements::{element, put, put_element};
-use crate::exec::machine::{Machine, window};
+use crate::exec::known::{are_known, mark, note};
+use crate::exec::machine::{Machine, named, window};
+use crate::exec::taint::slot;
 use crate::exec::view::Located;
 use crate::exec::warp::{Registers, Warp};
-use crate::fault::{AccessKind, Fault};
+use crate::fault::{AccessKind, Fault, UndefinedUse};
 use crate::form::{Access, Atomic, AtomicKind, PairAtomic, Reg, Space};
 use crate::lanes::{L64, LANES, Mask, lanes_of};
 
@@ -15,13 +17,18 @@ impl Machine<'_> {
     /// `atom` or `red`.
     pub(crate) fn atomic(&mut self, warp: &mut Warp, mask: Mask, atomic: &Atomic) -> Result<(), Box<Fault>> {
         let mut old = [0; LANES];
-        self.change(warp, mask, &atomic.access, |regs, space, lane, word| {
-            old[lane] = word as u64;
-            let kind = if space == Space::Shared { atomic.shared_kind } else { atomic.kind };
-            u128::from(changed(regs, atomic, kind, lane, old[lane]))
-        })?;
+        let unknown =
+            self.change(warp, mask, &atomic.access, atomic.replaces, |regs, space, lane, word| {
+                old[lane] = word as u64;
+                let kind = if space == Space::Shared { atomic.shared_kind } else { atomic.kind };
+                u128::from(changed(regs, atomic, kind, lane, old[lane]))
+            })?;
         if let Some(target) = atomic.target {
             warp.regs.set(target, &old, mask);
+            if let Some(taint) = &mut warp.regs.taint {
+                let origin = Some((warp.pc as u32, named(atomic.access.space)));
+                taint.set_from(slot(target), mask, unknown, origin);
+            }
         }
         Ok(())
     }
@@ -34,7 +41,7 @@ impl Machine<'_> {
         atomic: &PairAtomic,
     ) -> Result<(), Box<Fault>> {
         let (mut low, mut high) = ([0; LANES], [0; LANES]);
-        self.change(warp, mask, &atomic.access, |regs, _, lane, old| {
+        self.change(warp, mask, &atomic.access, atomic.c.is_none(), |regs, _, lane, old| {
             (low[lane], high[lane]) = (old as u64, (old >> 64) as u64);
             let operand = |[low, high]: [crate::form::R64; 2]| {
                 u128::from(regs.get64(low)[lane]) | u128::from(regs.get64(high)[lane]) << 64
@@ -52,23 +59,35 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Puts what `f` makes of the old value in its place, lane by lane.
+    /// Puts what `f` makes of the old value in its place, lane by lane; gives the lanes whose old value nothing had written,
+    /// which is a fault unless it is only `replaced`.
     fn change(
         &mut self,
         warp: &Warp,
         mask: Mask,
         access: &Access,
+        replaced: bool,
         mut f: impl FnMut(&Registers, Space, usize, u128) -> u128,
-    ) -> Result<(), Box<Fault>> {
+    ) -> Result<Mask, Box<Fault>> {
         let address = addresses(&warp.regs, access);
+        let settled = |machine: &Self, space, unknown| {
+            if unknown == 0 || replaced {
+                return Ok(unknown);
+            }
+            let origin = Some((warp.pc as u32, named(space)));
+            Err(machine.undefined(warp, Warp::lowest(unknown), UndefinedUse::Output, origin))
+        };
         if access.space != Space::Generic {
-            return self.change_in(access.space, warp, mask, &address, access, &mut f);
+            let unknown = self.change_in(access.space, warp, mask, &address, access, &mut f)?;
+            return settled(self, access.space, unknown);
         }
+        let mut all = 0;
         for (space, lanes) in by_space(mask, &address) {
             let inside = address.map(|address| address.wrapping_sub(window(space)));
-            self.change_in(space, warp, lanes, &inside, access, &mut f)?;
+            let unknown = self.change_in(space, warp, lanes, &inside, access, &mut f)?;
+            all |= settled(self, space, unknown)?;
         }
-        Ok(())
+        Ok(all)
     }
 
     fn change_in(
@@ -79,9 +98,10 @@ impl Machine<'_> {
         address: &L64,
         access: &Access,
         f: &mut impl FnMut(&Registers, Space, usize, u128) -> u128,
-    ) -> Result<(), Box<Fault>> {
+    ) -> Result<Mask, Box<Fault>> {
         let kind = AccessKind::Atomic;
         let bytes = access.bytes();
+        let mut unknown = 0;
         self.check_alignment(warp, mask, address, bytes, kind, space)?;
         match space {
             Space::Global | Space::Generic => {
@@ -97,6 +117,11 @@ impl Machine<'_> {
                     let old = value(at, bytes, |word| words[word].load(Relaxed));
                     let new = f(&warp.regs, space, lane, old);
                     put_value(at, bytes, new, |word, value, bits| put(&words[word], value, bits));
+                    if let Some(known) = self.shot.view.known(allocation) {
+                        let old = are_known(at, bytes, |word| known[word].load(Relaxed));
+                        unknown |= u32::from(!old && warp.regs.taint.is_some()) << lane;
+                        mark(at, bytes, |word, bits| note(&known[word], bits));
+                    }
                 }
             }
             Space::Shared => {
@@ -115,6 +140,11 @@ impl Machine<'_> {
                     put_value(at as usize, bytes, new, |word, value, bits| {
                         shared[word] = shared[word] & !bits | value & bits;
                     });
+                    if warp.regs.taint.is_some() {
+                        let known = &mut self.shared_known[..];
+                        unknown |= u32::from(!are_known(at as usize, bytes, |word| known[word])) << lane;
+                        mark(at as usize, bytes, |word, bits| known[word] |= bits);
+                    }
                 }
             }
             Space::Local | Space::Param => {
@@ -122,7 +152,7 @@ impl Machine<'_> {
                 return Err(self.unsupported(warp, Warp::lowest(mask), what));
             }
         }
-        Ok(())
+        Ok(unknown)
     }
 }
 

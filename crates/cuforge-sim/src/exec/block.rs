@@ -4,6 +4,7 @@ use crate::code::{LaneMask, Special};
 use crate::exec::barrier::Barriers;
 use crate::exec::machine::{Machine, Shot, lanes_in};
 use crate::exec::sync::Stop;
+use crate::exec::taint::Taint;
 use crate::exec::warp::{Registers, Warp};
 use crate::fault::Fault;
 use crate::lanes::{L64, LANES};
@@ -39,6 +40,15 @@ impl<'a> BlockRunner<'a> {
     /// Runs the block with that linear index from start to end.
     pub(crate) fn run(&mut self, index: u32) -> Result<(), Box<Fault>> {
         self.start(index);
+        let ended = self.run_warps(index);
+        match (ended, self.machine.pending.take()) {
+            (Err(fault), Some(_)) if matches!(*fault, Fault::SharedHazard { .. }) => Err(fault),
+            (_, Some(pending)) => Err(pending),
+            (ended, None) => ended,
+        }
+    }
+
+    fn run_warps(&mut self, index: u32) -> Result<(), Box<Fault>> {
         let machine = &mut self.machine;
         let budget = machine.shot.options.step_budget;
         let mut runnable = vec![true; self.warps.len()];
@@ -86,6 +96,7 @@ impl<'a> BlockRunner<'a> {
         machine.ctaid = machine.shot.ctaid(index);
         machine.steps = 0;
         machine.shared.fill(POISON_WORD);
+        machine.shared_known.fill(0);
         if let Some(hazards) = &mut machine.hazards {
             hazards.start_block();
         }
@@ -99,7 +110,11 @@ impl<'a> BlockRunner<'a> {
             regs.wide[..code.written64].fill([u64::from(POISON_WORD) << 32 | u64::from(POISON_WORD); LANES]);
             regs.preds.fill(0);
             regs.carry = 0;
+            if let Some(taint) = &mut regs.taint {
+                taint.start_block(code.written32, code.written64, code.never);
+            }
             warp.local.fill(POISON_WORD);
+            warp.local_known.fill(0);
             for &(special, reg) in &code.specials {
                 if let Special::Ctaid(dimension) = special {
                     let value = u64::from(machine.ctaid[usize::from(dimension)]);
@@ -113,11 +128,14 @@ impl<'a> BlockRunner<'a> {
 
 fn new_warp(shot: &Shot, index: usize) -> Warp {
     let code = shot.code;
+    let followed = shot.options.checks.uninitialised;
+    let local_words = code.local_bytes.div_ceil(4) as usize * LANES;
     let mut regs = Registers {
         narrow: vec![[0; LANES]; code.total32],
         wide: vec![[0; LANES]; code.total64],
         preds: vec![0; code.predicates],
         carry: 0,
+        taint: followed.then(|| Box::new(Taint::new(code.total32, code.total64, code.predicates))),
     };
     for &(reg, value) in &code.constants32 {
         regs.set32(reg, &[value; LANES], u32::MAX);
@@ -134,7 +152,8 @@ fn new_warp(shot: &Shot, index: usize) -> Warp {
     Warp {
         index,
         regs,
-        local: vec![0; code.local_bytes.div_ceil(4) as usize * LANES],
+        local: vec![0; local_words],
+        local_known: if followed { vec![0; local_words] } else { Vec::new() },
         live: 0,
         active: 0,
         pc: 0,

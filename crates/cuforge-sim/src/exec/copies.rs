@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::access::addresses;
 use crate::exec::machine::Machine;
+use crate::exec::taint::WHOLE;
 use crate::exec::view::Located;
 use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault};
@@ -23,6 +24,8 @@ struct Flight {
     at: u32,
     bytes: u32,
     data: [u32; 4],
+    /// Which bytes of the data are written.
+    known: [u8; 4],
     pc: usize,
 }
 
@@ -64,7 +67,7 @@ impl Machine<'_> {
             if taken > bytes {
                 return Err(self.unsupported(warp, lane, "cp.async of more bytes than it has"));
             }
-            let mut data = [0; 4];
+            let (mut data, mut known) = ([0; 4], [WHOLE; 4]);
             if taken > 0 {
                 self.check_alignment(warp, 1 << lane, &source, bytes, AccessKind::Read, Space::Global)?;
                 let access = Access { element_bytes: taken, count: 1, ..copy.source };
@@ -82,6 +85,13 @@ impl Machine<'_> {
                     let cut = ((1u64 << (left * 8)) - 1) as u32;
                     *word = from.load(Relaxed) & cut;
                 }
+                if let Some(written) = view.known(allocation) {
+                    for (index, (bits, from)) in known.iter_mut().zip(&written[first..]).enumerate() {
+                        // What is filled up is zeros, which are known.
+                        let left = taken.saturating_sub(index as u32 * 4).min(4);
+                        *bits = from.load(Relaxed) | WHOLE << left & WHOLE;
+                    }
+                }
             }
             let (at, thread) = (target[lane] as u32, warp.thread(lane));
             let found =
@@ -90,7 +100,7 @@ impl Machine<'_> {
                 return Err(self.hazard(warp, lane, AccessKind::Write, found));
             }
             let group = self.copies.committed.get(thread as usize).copied().unwrap_or_default();
-            self.copies.flights.push(Flight { thread, group, at, bytes, data, pc: warp.pc });
+            self.copies.flights.push(Flight { thread, group, at, bytes, data, known, pc: warp.pc });
         }
         Ok(())
     }
@@ -122,6 +132,10 @@ impl Machine<'_> {
                 self.shared[first..].iter_mut().zip(&flight.data[..flight.bytes as usize / 4])
             {
                 *word = *value;
+            }
+            let known = self.shared_known.get_mut(first..).unwrap_or_default();
+            for (old, bits) in known.iter_mut().zip(&flight.known[..flight.bytes as usize / 4]) {
+                *old = *bits;
             }
             if let Some(hazards) = &mut self.hazards {
                 hazards.end_copy(flight.at, flight.bytes, flight.thread, flight.pc);

@@ -1,7 +1,8 @@
 //! Instructions that pass values between the lanes of a warp.
 
+use crate::dataflow::Slot;
 use crate::exec::warp::Registers;
-use crate::form::{Match, Redux, Shuffle, ShuffleMode, Vote, VoteMode};
+use crate::form::{Match, Redux, Reg, Shuffle, ShuffleMode, Vote, VoteMode};
 use crate::lanes::{FULL, L32, LANES, Mask, lanes_of};
 use crate::memory::POISON_WORD;
 
@@ -10,7 +11,8 @@ pub(crate) fn shuffle(regs: &mut Registers, mask: Mask, shuffle: &Shuffle) {
     let (a, b, c) = (regs.get32(shuffle.a), regs.get32(shuffle.b), regs.get32(shuffle.c));
     let members = shuffle.members.map_or([FULL; LANES], |members| *regs.get32(members));
     let mut out: L32 = [0; LANES];
-    let mut valid = 0;
+    let (mut valid, mut undefined) = (0, 0);
+    let source_undefined = regs.undefined(Reg::Narrow(shuffle.a));
     for lane in lanes_of(mask) {
         let own = lane.cast_signed();
         let by = (b[lane] & 31).cast_signed() as isize;
@@ -28,10 +30,16 @@ pub(crate) fn shuffle(regs: &mut Registers, mask: Mask, shuffle: &Shuffle) {
         };
         let from = if inside { from as usize & 31 } else { lane };
         valid |= u32::from(inside) << lane;
-        out[lane] = if (mask & members[lane]) >> from & 1 != 0 { a[from] } else { POISON_WORD };
+        let there = (mask & members[lane]) >> from & 1 != 0;
+        out[lane] = if there { a[from] } else { POISON_WORD };
+        undefined |= u32::from(!there || source_undefined >> from & 1 != 0) << lane;
     }
     if let Some(d) = shuffle.d {
         regs.set32(d, &out, mask);
+        if let Some(taint) = &mut regs.taint {
+            let origin = taint.origin(Slot::Narrow(shuffle.a.0));
+            taint.set_from(Slot::Narrow(d.0), mask, undefined, origin);
+        }
     }
     if let Some(p) = shuffle.p {
         regs.set_pred(p, valid, mask);
@@ -103,7 +111,7 @@ mod tests {
 
     fn regs(a: impl Fn(usize) -> u32, b: u32, c: u32) -> Registers {
         let narrow = vec![std::array::from_fn(a), [b; LANES], [c; LANES], [0; LANES]];
-        Registers { narrow, wide: vec![], preds: vec![0; 2], carry: 0 }
+        Registers { narrow, wide: vec![], preds: vec![0; 2], carry: 0, taint: None }
     }
 
     fn shuffled(mode: ShuffleMode, b: u32, c: u32, mask: Mask) -> (L32, Mask) {

@@ -1,5 +1,7 @@
 //! What the blocks of a launch share, and the state of the one block that a host thread runs.
 
+use std::cell::OnceCell;
+
 use crate::code::Code;
 use crate::exec::copies::Copies;
 use crate::exec::options::LaunchOptions;
@@ -113,8 +115,12 @@ pub(crate) struct Machine<'a> {
     pub(crate) ctaid: [u32; 3],
     pub(crate) block_index: u32,
     pub(crate) shared: Vec<u32>,
+    /// Which bytes of shared memory are written; empty if that is not followed.
+    pub(crate) shared_known: Vec<u8>,
     pub(crate) hazards: Option<SharedShadow>,
     pub(crate) copies: Copies,
+    /// A fault that is reported at the end of the block, if none says more.
+    pub(crate) pending: OnceCell<Box<Fault>>,
     /// Range that the last access of each global site was in.
     pub(crate) hints: Vec<u32>,
     /// Warp instructions of this block so far.
@@ -135,8 +141,14 @@ impl<'a> Machine<'a> {
             ctaid: [0; 3],
             block_index: 0,
             shared: vec![0; span.div_ceil(4)],
+            shared_known: if shot.options.checks.uninitialised {
+                vec![0; span.div_ceil(4)]
+            } else {
+                Vec::new()
+            },
             hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2, partial)),
             copies: Copies::default(),
+            pending: OnceCell::new(),
             hints: vec![0; shot.code.global_sites.len()],
             steps: 0,
             instructions: 0,
@@ -167,7 +179,7 @@ impl<'a> Machine<'a> {
         let nearest = match space {
             Space::Global | Space::Generic => self.shot.view.nearest(address),
             Space::Shared => nearest_of(self.shot.shared_regions.iter().copied(), address),
-            Space::Local => nearest_of([(0, u64::from(self.shot.code.local_bytes))].into_iter(), address),
+            Space::Local => nearest_of(self.shot.code.local_regions.iter().copied(), address),
             Space::Param => nearest_of([(0, u64::from(self.shot.code.param_bytes))].into_iter(), address),
         };
         let place = self.place(warp, lane);
@@ -222,7 +234,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn named(space: Space) -> MemorySpace {
+/// The space as faults name it.
+pub(crate) fn named(space: Space) -> MemorySpace {
     match space {
         Space::Global | Space::Generic => MemorySpace::Global,
         Space::Shared => MemorySpace::Shared,

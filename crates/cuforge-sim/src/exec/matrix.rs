@@ -2,9 +2,10 @@
 
 use crate::exec::access::{addresses, by_space};
 use crate::exec::machine::{Machine, window};
+use crate::exec::taint::slot;
 use crate::exec::warp::{Registers, Warp};
 use crate::fault::{AccessKind, Fault};
-use crate::form::{Access, Load, Space};
+use crate::form::{Access, Load, Reg, Space};
 use crate::lanes::{FULL, L32, L64, LANES, Mask};
 use crate::tensor::fragment::Fragment;
 use crate::tile::{
@@ -182,6 +183,11 @@ fn pack(regs: &mut Registers, piece: &Gathered) {
     let mut out: L64 = [0; LANES];
     for (part, load) in piece.loads.iter().enumerate() {
         let Some(from) = load.targets.first().and_then(|target| target.reg) else { continue };
+        if let Some(taint) = &mut regs.taint {
+            let undefined = taint.mask(slot(from));
+            let origin = taint.origin(slot(from));
+            taint.set_from(slot(reg), undefined, undefined, origin);
+        }
         let from = regs.get(from);
         for lane in 0..LANES {
             out[lane] |= from[lane] << (bits * part as u32);
@@ -194,6 +200,10 @@ fn split(regs: &mut Registers, piece: &Scattered) {
     let Some((reg, bits, parts)) = &piece.split else { return };
     let whole = regs.get(*reg);
     for (index, part) in parts.iter().enumerate() {
+        if let Some(taint) = &mut regs.taint {
+            let (undefined, origin) = (taint.mask(slot(*reg)), taint.origin(slot(*reg)));
+            taint.set_from(slot(Reg::Narrow(*part)), FULL, undefined, origin);
+        }
         let shift = bits * index as u32;
         regs.set32(*part, &whole.map(|whole| (whole >> shift) as u32 & (u32::MAX >> (32 - bits))), FULL);
     }

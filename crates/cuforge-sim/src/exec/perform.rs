@@ -199,6 +199,11 @@ impl Machine<'_> {
                 regs.set64(*to_low, &low, mask);
                 regs.set64(*to_high, &high, mask);
             }
+            Op::CopyLocal { from, to, bytes } => {
+                for at in 0..*bytes as usize {
+                    copy_byte(warp, mask, *from as usize + at, *to as usize + at);
+                }
+            }
             Op::PairAtomic(atomic) => self.pair_atomic(warp, mask, atomic)?,
             Op::VectorAtomic(access, list) => {
                 let address = addresses(&warp.regs, access);
@@ -254,6 +259,21 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Copies one byte of each lane's local memory, and whether it is written.
+fn copy_byte(warp: &mut Warp, mask: Mask, from: usize, to: usize) {
+    let (shift_from, shift_to) = (from % 4 * 8, to % 4 * 8);
+    for lane in lanes_of(mask) {
+        let (source, target) = (from / 4 * LANES + lane, to / 4 * LANES + lane);
+        let byte = warp.local[source] >> shift_from & 0xff;
+        warp.local[target] = warp.local[target] & !(0xff << shift_to) | byte << shift_to;
+        if let Some(known) = warp.local_known.get(source) {
+            let bit = known >> (from % 4) & 1;
+            let target = &mut warp.local_known[target];
+            *target = *target & !(1 << (to % 4)) | bit << (to % 4);
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The loop that runs a warp's instructions.
 
+use crate::dataflow::Slot;
 use crate::exec::machine::Machine;
 use crate::exec::sync::Stop;
 use crate::exec::warp::{Wait, Warp};
-use crate::fault::Fault;
+use crate::fault::{Fault, UndefinedUse};
 use crate::form::{Inst, Op, R32};
 use crate::lanes::{LANES, lanes_of};
 
@@ -27,7 +28,10 @@ impl Machine<'_> {
             };
             let mask = match inst.guard {
                 None => warp.active,
-                Some(guard) => warp.active & warp.regs.test(guard),
+                Some(guard) => {
+                    self.decides(warp, warp.active, Slot::Pred(guard.pred.0), UndefinedUse::Branch)?;
+                    warp.active & warp.regs.test(guard)
+                }
             };
             instructions += u64::from(mask.count_ones());
             if mask == 0 {
@@ -48,6 +52,7 @@ impl Machine<'_> {
                     warp.active &= !mask;
                 }
                 Op::Barrier(barrier) => {
+                    self.propagate(warp, mask, &inst.op)?;
                     if let Some(id) = self.wait_at_barrier(warp, mask, barrier)? {
                         break Stop::Barrier(id);
                     }
@@ -62,6 +67,7 @@ impl Machine<'_> {
                     }
                 }
                 Op::BranchIndexed(index, targets) => {
+                    self.decides(warp, mask, Slot::Narrow(index.0), UndefinedUse::Branch)?;
                     let index = *warp.regs.get32(*index);
                     for lane in lanes_of(mask) {
                         let Some(target) = targets.get(index[lane] as usize) else {
@@ -78,6 +84,7 @@ impl Machine<'_> {
                     continue;
                 }
                 Op::Call(link, target) => {
+                    self.propagate(warp, mask, &inst.op)?;
                     warp.regs.set32(*link, &[warp.pc as u32 + 1; LANES], mask);
                     warp.diverge(mask, *target, warp.pc + 1);
                     continue;
@@ -96,9 +103,11 @@ impl Machine<'_> {
                         let members = *warp.regs.get32(members);
                         let meeting = self.meet(warp, mask, &members)?;
                         if meeting != 0 {
+                            self.propagate(warp, meeting, op)?;
                             self.perform(warp, meeting, op)?;
                         }
                     } else {
+                        self.propagate(warp, mask, op)?;
                         self.perform(warp, mask, op)?;
                     }
                     if warp.active != 0 {

@@ -1,6 +1,6 @@
 //! Global memory as a running kernel sees it: valid ranges, and the words behind them.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use crate::fault::Nearest;
 use crate::lanes::{FULL, L64, Mask, lanes_of};
@@ -69,6 +69,12 @@ impl<'m> GlobalView<'m> {
     #[inline(always)]
     pub(crate) fn words(&self, allocation: usize) -> &'m [AtomicU32] {
         self.words[allocation]
+    }
+
+    /// Which bytes of an allocation are written; absent if all are.
+    #[inline(always)]
+    pub(crate) fn known(&self, allocation: usize) -> Option<&'m [AtomicU8]> {
+        self.allocations[allocation].known()
     }
 
     /// Finds the allocations of the lanes' accesses, or the lowest lane that is out of bounds.

@@ -3,6 +3,7 @@
 //! The lanes at the lowest place run first, so that lanes which took different ways meet again as early as they
 //! can. Lanes that wait for others are parked.
 
+use crate::exec::taint::{Taint, slot};
 use crate::form::{Pred, PredSource, R32, R64, Reg};
 use crate::lanes::{L32, L64, LANES, Mask, lanes_of, merge};
 
@@ -14,6 +15,8 @@ pub(crate) struct Registers {
     pub(crate) preds: Vec<Mask>,
     /// The carry flag.
     pub(crate) carry: Mask,
+    /// What is undefined, if that is followed.
+    pub(crate) taint: Option<Box<Taint>>,
 }
 
 impl Registers {
@@ -48,6 +51,11 @@ impl Registers {
     pub(crate) fn set_pred(&mut self, pred: Pred, value: Mask, mask: Mask) {
         let old = &mut self.preds[pred.0 as usize];
         *old = *old & !mask | value & mask;
+    }
+
+    /// The lanes in which a register is undefined.
+    pub(crate) fn undefined(&self, reg: Reg) -> Mask {
+        self.taint.as_ref().map_or(0, |taint| taint.mask(slot(reg)))
     }
 
     /// Any register as 64-bit lanes, zero-extended.
@@ -95,6 +103,8 @@ pub(crate) struct Warp {
     pub(crate) regs: Registers,
     /// Local memory: word `w` of lane `l` at `w * 32 + l`.
     pub(crate) local: Vec<u32>,
+    /// Which bytes of local memory are written, word by word as above; empty if that is not followed.
+    pub(crate) local_known: Vec<u8>,
     /// Lanes that have not exited.
     pub(crate) live: Mask,
     /// The lanes that run, and where.
@@ -213,9 +223,18 @@ mod tests {
     use super::*;
 
     fn warp() -> Warp {
-        let regs = Registers { narrow: vec![], wide: vec![], preds: vec![], carry: 0 };
-        let mut warp =
-            Warp { index: 0, regs, local: vec![], live: 0, active: 0, pc: 0, groups: vec![], limit: 0 };
+        let regs = Registers { narrow: vec![], wide: vec![], preds: vec![], carry: 0, taint: None };
+        let mut warp = Warp {
+            index: 0,
+            regs,
+            local: vec![],
+            local_known: vec![],
+            live: 0,
+            active: 0,
+            pc: 0,
+            groups: vec![],
+            limit: 0,
+        };
         warp.start(0, u32::MAX);
         warp
     }

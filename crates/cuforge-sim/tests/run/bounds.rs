@@ -39,10 +39,7 @@ fn an_access_must_stay_inside_one_mark() {
     assert_eq!((place.block, place.thread), ([1, 0, 0], [0, 0, 0]));
     assert_eq!(nearest, Nearest::Range { start: bench.b, len: 128 });
     // A vector that runs over the end of a mark is out of bounds too.
-    let wide = load(&module(
-        "",
-        "@%p1 bra L;\nL:\nld.global.v2.u32 {%r6, %r7}, [%rd2+120];\nst.global.u32 [%rd3], %r6;",
-    ));
+    let wide = load(&module("", "ld.global.v2.u32 {%r6, %r7}, [%rd2+120];\nst.global.u32 [%rd3], %r6;"));
     assert!(bench.launch(&wide, 1, 1).is_ok());
     let wide = load(&module("", "ld.global.v2.u32 {%r6, %r7}, [%rd2+128];\nst.global.u32 [%rd3], %r6;"));
     assert!(bench.launch(&wide, 1, 1).is_err());

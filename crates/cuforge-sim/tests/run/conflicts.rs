@@ -91,7 +91,7 @@ fn an_atomic_elsewhere_hides_no_conflict_of_plain_accesses() {
             ("st.global.u32 [%rd1], %r3;\n".to_owned(), (0, 0)),
             (format!("{count}st.global.u32 [%rd1], %r3;\n"), (1, 1)),
             (format!("{count}ld.global.u32 %r9, [%rd2];\n"), (0, 1)),
-            (format!("{count}st.global.u32 [%rd2], %r9;\n"), (1, 1)),
+            (format!("{count}st.global.u32 [%rd2], %r3;\n"), (1, 1)),
             ("st.volatile.global.u32 [%rd2], 1;\nld.global.u32 %r9, [%rd2];\n".to_owned(), (0, 1)),
         ] {
             let found = launched(&body);

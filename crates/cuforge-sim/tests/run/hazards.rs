@@ -1,7 +1,7 @@
 //! Hazards in shared memory.
 
 use crate::harness::{Bench, LINES_BEFORE_BODY, fault, load, module, run};
-use cuforge_sim::{AccessKind, Checks, Fault};
+use cuforge_sim::{AccessKind, Checks, Fault, UndefinedSource};
 
 const PUT: &str = ".shared .align 4 .b8 s[1024];\nmov.u32 %r6, s;\nshl.b32 %r7, %r2, 2;\nadd.u32 %r7, %r6, %r7;\n\
                    st.shared.u32 [%r7], %r2;\n";
@@ -120,7 +120,7 @@ fn warps_that_meet_at_a_named_barrier_are_ordered_and_others_are_not() {
 fn hazards_can_be_switched_off() {
     let kernel = load(&module("", &format!("{PUT}{}", neighbour(33))));
     let mut bench = Bench::new(128);
-    bench.options.checks = Checks { shared_hazards: false, ..Checks::default() };
+    bench.options.checks = Checks { shared_hazards: false, uninitialised: false, ..Checks::default() };
     assert!(bench.launch(&kernel, 1, 128).is_ok());
 }
 
@@ -128,7 +128,10 @@ fn hazards_can_be_switched_off() {
 fn shared_memory_starts_poisoned_in_every_block() {
     let body = ".shared .align 4 .b8 s[4];\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra END;\nld.shared.u32 %r6, [s];\n\
                 st.shared.u32 [s], 5;\nst.global.u32 [%rd3], %r6;\nEND:";
-    let result = run("", body, 4, 32).unwrap();
+    let mut bench = Bench::new(128);
+    bench.options.checks.uninitialised = false;
+    bench.launch(&load(&module("", body)), 4, 32).unwrap();
+    let result = bench.result();
     for block in 0..4 {
         assert!(f32::from_bits(result[block * 32]).is_nan(), "block {block}");
     }
@@ -155,7 +158,8 @@ fn a_barrier_of_some_warps_does_not_hide_a_reader_of_another() {
     // Warps 0 to 2 read a word; all but one of them meet warp 3, which then writes it.
     let body = |missing: u32, threads: u32| {
         format!(
-            ".shared .align 4 .b8 s[256];\nmov.u32 %r6, s;\nshr.u32 %r7, %r2, 5;\nsetp.eq.u32 %p1, %r2, 0;\n\
+            ".shared .align 4 .b8 s[256];\nmov.u32 %r6, s;\nmov.u32 %r9, 0;\nshr.u32 %r7, %r2, 5;\n\
+             setp.eq.u32 %p1, %r2, 0;\n\
              @%p1 st.shared.u32 [%r6], 7;\nbar.sync 0;\nsetp.eq.u32 %p2, %r7, 3;\n@%p2 bra WRITE;\n\
              ld.shared.u32 %r9, [%r6];\nsetp.eq.u32 %p3, %r7, {missing};\n@%p3 bra END;\nbar.sync 1, {threads};\n\
              bra END;\nWRITE:\nbar.sync 1, {threads};\nsetp.eq.u32 %p4, %r2, 96;\n@%p4 st.shared.u32 [%r6], 9;\n\
@@ -184,6 +188,12 @@ fn a_shuffle_from_a_lane_outside_the_member_mask_gives_poison() {
     let body = "setp.lt.u32 %p1, %r2, 16;\nselp.b32 %r8, 0xffff, 0xffff0000, %p1;\n\
                 shfl.sync.bfly.b32 %r9, %r2, DISTANCE, 31, %r8;\nst.global.u32 [%rd3], %r9;";
     assert_eq!(run("", &body.replace("DISTANCE", "1"), 1, 32).unwrap()[..2], [1, 0]);
-    let outside = run("", &body.replace("DISTANCE", "16"), 1, 32).unwrap();
+    let kernel = load(&module("", &body.replace("DISTANCE", "16")));
+    let mut bench = Bench::new(32);
+    let found = bench.launch(&kernel, 1, 32).unwrap_err();
+    assert!(matches!(found, Fault::Uninitialised { origin: UndefinedSource::Register, .. }), "{found}");
+    bench.options.checks.uninitialised = false;
+    bench.launch(&kernel, 1, 32).unwrap();
+    let outside = bench.result();
     assert!(outside.iter().all(|word| *word == cuforge_sim::POISON_WORD), "{outside:x?}");
 }

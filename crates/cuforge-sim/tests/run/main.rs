@@ -16,3 +16,4 @@ mod nvrtc;
 mod robustness;
 mod spaces;
 mod tiles;
+mod undefined;

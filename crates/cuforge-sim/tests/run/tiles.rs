@@ -127,7 +127,7 @@ fn a_matrix_of_a_wrong_stride_or_start_is_misaligned() {
 
 #[test]
 fn atomics_take_their_words_in_any_order_and_vectors_too() {
-    let body = "atom.add.acq_rel.gpu.u32 %r6, [%rd1], 0;\nmov.f32 %f1, 0f3F800000;\nmov.f32 %f2, 0f40000000;\n\
+    let body = "atom.add.acq_rel.gpu.u32 %r6, [%rd2], 0;\nmov.f32 %f1, 0f3F800000;\nmov.f32 %f2, 0f40000000;\n\
                 setp.ne.u32 %p1, %r2, 0;\n@%p1 bra END;\nmov.u32 %r9, 0;\nst.global.v2.u32 [%rd1], {%r9, %r9};\n\
                 red.global.add.v2.f32 [%rd1], {%f1, %f2};\natom.global.add.v2.f32 {%f3, %f4}, [%rd1], {%f1, %f1};\n\
                 st.global.v2.f32 [%rd1+8], {%f3, %f4};\nEND:";

@@ -1,0 +1,156 @@
+//! Where and how memory may be accessed: bounds, alignment, and what is noted of each access.
+
+use crate::exec::machine::Machine;
+use crate::exec::view::Located;
+use crate::exec::warp::Warp;
+use crate::fault::{AccessKind, Fault};
+use crate::form::{Access, Space, Strength};
+use crate::lanes::{FULL, L64, Mask, lanes_of};
+
+impl Machine<'_> {
+    /// Finds the allocations, or faults.
+    #[inline(always)]
+    pub(crate) fn locate(
+        &mut self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        access: &Access,
+        kind: AccessKind,
+    ) -> Result<Located, Box<Fault>> {
+        let bytes = access.bytes();
+        let hint = &mut self.hints[access.site as usize];
+        match self.shot.view.locate(mask, address, bytes, hint) {
+            Ok(located) => Ok(located),
+            Err(lane) => Err(self.out_of_bounds(warp, lane, kind, Space::Global, address[lane], bytes)),
+        }
+    }
+
+    /// Notes an access of the block; of strong ones only what they write.
+    pub(crate) fn touch_global(
+        &self,
+        located: &Located,
+        mask: Mask,
+        address: &L64,
+        access: &Access,
+        wrote: bool,
+    ) {
+        let shadow = match access.strength {
+            Strength::Weak => &self.shot.shadow,
+            Strength::Strong if wrote => &self.shot.strong,
+            Strength::Strong => return,
+        };
+        let Some(shadow) = shadow else { return };
+        let view = &self.shot.view;
+        for lane in lanes_of(mask) {
+            let allocation = match located {
+                Located::One(allocation) => *allocation,
+                Located::Each(each) => each[lane],
+            };
+            let offset = address[lane].wrapping_sub(view.base(allocation));
+            shadow.touch(allocation, offset, access.bytes(), self.block_index, access.site, wrote);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_alignment(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
+        kind: AccessKind,
+        space: Space,
+    ) -> Result<(), Box<Fault>> {
+        let low = u64::from(bytes - 1);
+        let any = if mask == FULL {
+            address.iter().fold(0, |any, address| any | address)
+        } else {
+            lanes_of(mask).fold(0, |any, lane| any | address[lane])
+        };
+        if any & low == 0 {
+            return Ok(());
+        }
+        let lane = lanes_of(mask).find(|lane| address[*lane] & low != 0).unwrap_or_default();
+        Err(self.misaligned(warp, lane, kind, space, address[lane], bytes))
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_shared(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
+        kind: AccessKind,
+    ) -> Result<(), Box<Fault>> {
+        self.check_regions(warp, mask, address, bytes, kind, Space::Shared, &self.shot.shared_regions)
+    }
+
+    /// Checks that each access lies in one of the regions of a space.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "one access, and where it may lie")]
+    fn check_regions(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
+        kind: AccessKind,
+        space: Space,
+        regions: &[(u64, u64)],
+    ) -> Result<(), Box<Fault>> {
+        let inside = |address: u64, (start, end): &(u64, u64)| {
+            address >= *start && address <= end.wrapping_sub(u64::from(bytes)) && *end >= u64::from(bytes)
+        };
+        let first = address[Warp::lowest(mask)];
+        let Some(region) = regions.iter().find(|region| inside(first, region)) else {
+            return Err(self.out_of_bounds(warp, Warp::lowest(mask), kind, space, first, bytes));
+        };
+        let mut all = true;
+        if mask == FULL {
+            for &address in address {
+                all &= inside(address, region);
+            }
+        } else {
+            all = lanes_of(mask).all(|lane| inside(address[lane], region));
+        }
+        if all {
+            return Ok(());
+        }
+        let outside = |lane: &usize| !regions.iter().any(|region| inside(address[*lane], region));
+        match lanes_of(mask).find(outside) {
+            None => Ok(()),
+            Some(lane) => Err(self.out_of_bounds(warp, lane, kind, space, address[lane], bytes)),
+        }
+    }
+
+    /// Checks local accesses against their variables, and those of parameters against the size of the space.
+    pub(crate) fn check_plain(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
+        kind: AccessKind,
+        space: Space,
+    ) -> Result<(), Box<Fault>> {
+        if space == Space::Local {
+            return self.check_regions(
+                warp,
+                mask,
+                address,
+                bytes,
+                kind,
+                space,
+                &self.shot.code.local_regions,
+            );
+        }
+        let size = self.shot.code.param_bytes;
+        let outside = |lane: &usize| address[*lane].saturating_add(u64::from(bytes)) > u64::from(size);
+        match lanes_of(mask).find(outside) {
+            None => Ok(()),
+            Some(lane) => Err(self.out_of_bounds(warp, lane, kind, space, address[lane], bytes)),
+        }
+    }
+}
