@@ -462,6 +462,7 @@ fn wrong_arguments_are_named_before_anything_runs() {
     let x = context.allocate(&Request::new(400)).unwrap().bound_to(0, 0, Access::StorageRead).unwrap();
     let y = context.allocate(&Request::new(400)).unwrap().bound_to(0, 1, Access::StorageReadWrite).unwrap();
     let stray = y.bound_to(0, 7, Access::StorageRead).unwrap();
+    context.write(&x, &[0; 400]).unwrap();
     let mut run = |views: &[_], by_value: &[u8], elements| {
         let arguments = Arguments { views, by_value };
         prepared.kernel.dispatch(arguments, Extent::Elements(elements)).map_err(|e| (e.kind(), e.to_string()))

@@ -164,12 +164,14 @@ pub enum Fault {
         /// The earlier access.
         other: Party,
     },
-    /// Two blocks touch the same global byte in one launch, at least one writes, and neither is atomic.
+    /// Two blocks touch the same global byte in one launch, at least one writes, not both are atomic or otherwise strong, and
+    /// no fences, releases and acquires order them.
     #[error("conflict between blocks at global address {address:#x}: {access} at {place}, and {other}")]
     GlobalConflict {
-        /// The writing block; its thread is not known.
+        /// In kernels with fences or acquires and releases, the later access; in others a write, whose thread is not
+        /// known.
         place: Place,
-        /// Always a write.
+        /// Kind of this access.
         access: AccessKind,
         /// Lowest global address in conflict.
         address: u64,

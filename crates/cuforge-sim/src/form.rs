@@ -117,6 +117,10 @@ pub(crate) struct Access {
     /// Elements: 1, 2, 4 or 8.
     pub(crate) count: u32,
     pub(crate) strength: Strength,
+    /// Makes known what others have published, of a scope wider than the block.
+    pub(crate) acquire: bool,
+    /// Publishes what came before, to a scope wider than the block.
+    pub(crate) release: bool,
     /// Number of this access among the kernel's accesses to global memory, from 0.
     pub(crate) site: u32,
 }
@@ -310,6 +314,8 @@ pub(crate) struct CarryUse {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Nop,
+    /// A fence of a scope wider than the block.
+    Fence,
     Un32(Un32, R32, R32),
     Un64(Un64, R64, R64),
     Widen(Widen, R64, R32),

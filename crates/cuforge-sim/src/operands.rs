@@ -184,6 +184,7 @@ impl Op {
                 of_combination(&mut op.reduction, visit);
             }
             Self::Nop
+            | Self::Fence
             | Self::CopyLocal { .. }
             | Self::CopyCommit
             | Self::CopyWait(_)
@@ -277,6 +278,7 @@ impl Op {
                 op.p.iter_mut().for_each(|pred| visit.pred(pred));
             }
             Self::Nop
+            | Self::Fence
             | Self::CopyLocal { .. }
             | Self::AsyncCopy(_)
             | Self::CopyCommit

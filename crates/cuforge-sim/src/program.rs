@@ -169,7 +169,7 @@ impl Kernel {
         self.code.shared.static_bytes
     }
 
-    /// Whether its blocks run in order, because they may communicate through global memory.
+    /// Whether its blocks run on one host thread, because they may communicate through global memory.
     pub fn communicates(&self) -> bool {
         self.code.communicates
     }

@@ -173,11 +173,13 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
     if !operands.is_empty() {
         return Err(Unknown);
     }
-    if scope != "cta" {
-        names.code.communicates = true;
-        names.code.synchronizes = true;
+    // A block is a cluster of its own.
+    if matches!(scope, "cta" | "cluster") {
+        return Ok(Op::Nop);
     }
-    Ok(Op::Nop)
+    names.code.communicates = true;
+    names.code.synchronizes = true;
+    Ok(Op::Fence)
 }
 
 /// What an access says beside its type.
@@ -185,8 +187,9 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
 pub(crate) struct Manner {
     space: Option<Space>,
     strength: Strength,
-    /// Whether it orders other accesses.
-    orders: bool,
+    /// Whether it orders other accesses, for threads beyond the block.
+    acquire: bool,
+    release: bool,
     count: u32,
     /// `.shared::cluster`
     cluster: bool,
@@ -195,13 +198,16 @@ pub(crate) struct Manner {
 impl Manner {
     /// An access of one element to a space that the instruction names itself.
     pub(crate) fn plain(space: Space, strength: Strength) -> Self {
-        Self { space: Some(space), strength, orders: false, count: 1, cluster: false }
+        Self { space: Some(space), strength, acquire: false, release: false, count: 1, cluster: false }
     }
 
     /// Takes all words about it; none may be left.
     pub(crate) fn take(words: &mut Words) -> Decoded<Self> {
-        let orders = words.take_any(&["acquire", "release", "acq_rel"]).is_some();
-        let strong = orders || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
+        let order = words.take_any(&["acquire", "release", "acq_rel"]);
+        let wide = !matches!(words.take_any(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"));
+        let acquire = wide && matches!(order, Some("acquire" | "acq_rel"));
+        let release = wide && matches!(order, Some("release" | "acq_rel"));
+        let strong = order.is_some() || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
         let strength = if strong { Strength::Strong } else { Strength::Weak };
         let space = words.take_any(&[
             "global",
@@ -229,12 +235,12 @@ impl Manner {
             Some(_) => 8,
         };
         words.skip(|word| {
-            matches!(word, "weak" | "cta" | "cluster" | "gpu" | "sys" | "nc" | "unified")
+            matches!(word, "weak" | "nc" | "unified")
                 || matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
                 || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
-        Ok(Self { space, strength, orders, count, cluster })
+        Ok(Self { space, strength, acquire, release, count, cluster })
     }
 }
 
@@ -306,7 +312,7 @@ fn access(
         site = code.global_sites.len() as u32;
         code.global_sites.push(line);
         code.communicates |= manner.strength == Strength::Strong;
-        code.synchronizes |= manner.orders;
+        code.synchronizes |= manner.acquire || manner.release;
     }
     if matches!(space, Space::Shared | Space::Generic) {
         names.code.shared_granule_log2 = names.code.shared_granule_log2.min(granule);
@@ -317,5 +323,6 @@ fn access(
         base => base,
     };
     let count = manner.count;
-    Ok((Access { space, base, offset, element_bytes, count, strength: manner.strength, site }, variable))
+    let Manner { strength, acquire, release, .. } = manner;
+    Ok((Access { space, base, offset, element_bytes, count, strength, acquire, release, site }, variable))
 }

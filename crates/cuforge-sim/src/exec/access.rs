@@ -75,7 +75,7 @@ impl Machine<'_> {
         match space {
             Space::Global | Space::Generic => {
                 let located = self.locate(warp, mask, address, &load.access, AccessKind::Read)?;
-                self.touch_global(&located, mask, address, &load.access, false);
+                self.touch_global(warp, &located, mask, address, &load.access, AccessKind::Read)?;
                 let view = &self.shot.view;
                 match located {
                     Located::One(allocation) => {
@@ -161,7 +161,7 @@ impl Machine<'_> {
                     self.decides(warp, 1 << lane, slot, UndefinedUse::Output)?;
                 }
                 let located = self.locate(warp, mask, address, &store.access, AccessKind::Write)?;
-                self.touch_global(&located, mask, address, &store.access, true);
+                self.touch_global(warp, &located, mask, address, &store.access, AccessKind::Write)?;
                 let view = &self.shot.view;
                 let regs = &warp.regs;
                 match located {

@@ -7,7 +7,6 @@ use crate::exec::elements::{element, put, put_element};
 use crate::exec::known::{are_known, mark, note};
 use crate::exec::machine::{Machine, named, window};
 use crate::exec::taint::slot;
-use crate::exec::view::Located;
 use crate::exec::warp::{Registers, Warp};
 use crate::fault::{AccessKind, Fault, UndefinedUse};
 use crate::form::{Access, Atomic, AtomicKind, PairAtomic, Reg, Space};
@@ -106,12 +105,9 @@ impl Machine<'_> {
         match space {
             Space::Global | Space::Generic => {
                 let located = self.locate(warp, mask, address, access, kind)?;
-                self.touch_global(&located, mask, address, access, true);
+                self.touch_global(warp, &located, mask, address, access, kind)?;
                 for lane in lanes_of(mask) {
-                    let allocation = match &located {
-                        Located::One(allocation) => *allocation,
-                        Located::Each(each) => each[lane],
-                    };
+                    let allocation = located.allocation(lane);
                     let words = self.shot.view.words(allocation);
                     let at = (address[lane] - self.shot.view.base(allocation)) as usize;
                     let old = value(at, bytes, |word| words[word].load(Relaxed));

@@ -123,6 +123,7 @@ impl Barriers {
             return Err(missed(machine, &warps[first], id, missing));
         }
         let done = std::mem::take(slot);
+        machine.order_barrier(done.waiting.iter().copied().chain(done.arrived.iter().map(|(warp, _)| *warp)));
         if let Some(hazards) = &mut machine.hazards {
             hazards.barrier(&done.waiting, &done.arrived);
         }

@@ -3,6 +3,7 @@
 use crate::code::{LaneMask, Special};
 use crate::exec::barrier::Barriers;
 use crate::exec::machine::{Machine, Shot, lanes_in};
+use crate::exec::random::Random;
 use crate::exec::sync::Stop;
 use crate::exec::taint::Taint;
 use crate::exec::warp::{Registers, Warp};
@@ -13,12 +14,26 @@ use crate::memory::POISON_WORD;
 /// Warp instructions of one turn of a warp.
 const TURN: u64 = 1 << 14;
 
+/// What one round over the warps of a block came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Round {
+    /// Every warp that could run has run up to a barrier or to its end.
+    Ran,
+    /// At least one has used up its turn: it may wait for another block.
+    Spun,
+    /// All have exited.
+    Done,
+}
+
 /// Runs blocks of one launch, one after the other, on one host thread.
 #[derive(Debug)]
 pub(crate) struct BlockRunner<'a> {
     machine: Machine<'a>,
     warps: Vec<Warp>,
     barriers: Barriers,
+    runnable: Vec<bool>,
+    order: Vec<usize>,
+    random: Random,
 }
 
 impl<'a> BlockRunner<'a> {
@@ -29,6 +44,9 @@ impl<'a> BlockRunner<'a> {
             machine: Machine::new(shot),
             warps: (0..count).map(|index| new_warp(shot, index)).collect(),
             barriers: Barriers::default(),
+            runnable: Vec::new(),
+            order: Vec::new(),
+            random: Random::new(0, 0),
         }
     }
 
@@ -40,57 +58,67 @@ impl<'a> BlockRunner<'a> {
     /// Runs the block with that linear index from start to end.
     pub(crate) fn run(&mut self, index: u32) -> Result<(), Box<Fault>> {
         self.start(index);
-        let ended = self.run_warps(index);
-        match (ended, self.machine.pending.take()) {
-            (Err(fault), Some(_)) if matches!(*fault, Fault::SharedHazard { .. }) => Err(fault),
-            (_, Some(pending)) => Err(pending),
-            (ended, None) => ended,
-        }
-    }
-
-    fn run_warps(&mut self, index: u32) -> Result<(), Box<Fault>> {
-        let machine = &mut self.machine;
-        let budget = machine.shot.options.step_budget;
-        let mut runnable = vec![true; self.warps.len()];
-        let mut order: Vec<usize> = (0..self.warps.len()).collect();
-        let mut random = Random::new(machine.shot.options.seed, u64::from(index));
-        loop {
-            random.shuffle(&mut order);
-            let mut ran = false;
-            for &warp in &order {
-                if !std::mem::take(&mut runnable[warp]) {
-                    continue;
-                }
-                ran = true;
-                let turn = TURN.min(budget.saturating_sub(machine.steps));
-                if turn == 0 {
-                    let (warp, lane) = (&self.warps[warp], Warp::lowest(self.warps[warp].active));
-                    return Err(Box::new(Fault::StepBudget { place: machine.place(warp, lane), budget }));
-                }
-                let freed = match machine.run(&mut self.warps[warp], turn)? {
-                    Stop::Yield => {
-                        self.warps[warp].rotate();
-                        vec![warp]
-                    }
-                    Stop::Barrier(id) => self.barriers.reach(machine, &mut self.warps, warp, id)?,
-                    Stop::Exited => self.barriers.after_exit(machine, &mut self.warps)?,
-                };
-                for warp in freed {
-                    runnable[warp] = true;
-                }
-            }
-            if !ran {
-                break;
-            }
-        }
-        if self.warps.iter().any(|warp| warp.live != 0) {
-            return Err(self.barriers.deadlock(&self.machine, &self.warps));
-        }
+        while self.round()? != Round::Done {}
         Ok(())
     }
 
-    fn start(&mut self, index: u32) {
+    /// Gives every warp of the started block that can run one turn, in the order that the seed picks.
+    pub(crate) fn round(&mut self) -> Result<Round, Box<Fault>> {
+        match (self.turns(), self.machine.pending.get().is_some()) {
+            (Err(fault), true) if !matches!(*fault, Fault::SharedHazard { .. }) => {
+                Err(self.machine.pending.take().unwrap_or(fault))
+            }
+            (Ok(Round::Done), true) => match self.machine.pending.take() {
+                Some(pending) => Err(pending),
+                None => Ok(Round::Done),
+            },
+            (round, _) => round,
+        }
+    }
+
+    fn turns(&mut self) -> Result<Round, Box<Fault>> {
         let machine = &mut self.machine;
+        let budget = machine.shot.options.step_budget;
+        self.random.shuffle(&mut self.order);
+        let mut round = Round::Done;
+        for &warp in &self.order {
+            if !std::mem::take(&mut self.runnable[warp]) {
+                continue;
+            }
+            if round == Round::Done {
+                round = Round::Ran;
+            }
+            let turn = TURN.min(budget.saturating_sub(machine.steps));
+            if turn == 0 {
+                let (warp, lane) = (&self.warps[warp], Warp::lowest(self.warps[warp].active));
+                return Err(Box::new(Fault::StepBudget { place: machine.place(warp, lane), budget }));
+            }
+            let freed = match machine.run(&mut self.warps[warp], turn)? {
+                Stop::Yield => {
+                    round = Round::Spun;
+                    self.warps[warp].rotate();
+                    vec![warp]
+                }
+                Stop::Barrier(id) => self.barriers.reach(machine, &mut self.warps, warp, id)?,
+                Stop::Exited => self.barriers.after_exit(machine, &mut self.warps)?,
+            };
+            for warp in freed {
+                self.runnable[warp] = true;
+            }
+        }
+        if round == Round::Done && self.warps.iter().any(|warp| warp.live != 0) {
+            return Err(self.barriers.deadlock(&self.machine, &self.warps));
+        }
+        Ok(round)
+    }
+
+    /// Puts the block with that linear index at its start.
+    pub(crate) fn start(&mut self, index: u32) {
+        self.runnable = vec![true; self.warps.len()];
+        self.order = (0..self.warps.len()).collect();
+        self.random = Random::new(self.machine.shot.options.seed, u64::from(index));
+        let machine = &mut self.machine;
+        machine.pending.take();
         let code = machine.shot.code;
         machine.block_index = index;
         machine.ctaid = machine.shot.ctaid(index);
@@ -190,52 +218,5 @@ fn special_value(shot: &Shot, warp: usize, special: Special) -> L64 {
                 LaneMask::From => !below,
             }
         }),
-    }
-}
-
-/// A small generator (`SplitMix64`) for the order of warps.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, block: u64) -> Self {
-        let mut random = Self(seed);
-        let first = random.next();
-        Self(first ^ block.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn shuffle(&mut self, order: &mut [usize]) {
-        for last in (1..order.len()).rev() {
-            let other = (self.next() % (last as u64 + 1)) as usize;
-            order.swap(last, other);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_is_fixed_by_seed_and_block() {
-        let order = |seed, block| {
-            let mut order: Vec<usize> = (0..8).collect();
-            Random::new(seed, block).shuffle(&mut order);
-            order
-        };
-        assert_eq!(order(1, 2), order(1, 2));
-        assert_ne!(order(1, 2), order(2, 2));
-        assert_ne!(order(1, 2), order(1, 3));
-        let mut sorted = order(5, 5);
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..8).collect::<Vec<_>>());
     }
 }

@@ -26,30 +26,44 @@ impl Machine<'_> {
         }
     }
 
-    /// Notes an access of the block; of strong ones only what they write.
+    /// Notes an access to global memory: against those of other blocks, and for undoing it. In a kernel whose blocks order
+    /// what they do, an access that is not ordered with one of another block is a fault at once.
+    #[inline(always)]
     pub(crate) fn touch_global(
         &self,
+        warp: &Warp,
         located: &Located,
         mask: Mask,
         address: &L64,
         access: &Access,
-        wrote: bool,
-    ) {
+        kind: AccessKind,
+    ) -> Result<(), Box<Fault>> {
+        if self.shot.order.is_some() {
+            return self.touch_in_order(warp, located, mask, address, access, kind);
+        }
+        let wrote = kind != AccessKind::Read;
         let shadow = match access.strength {
             Strength::Weak => &self.shot.shadow,
             Strength::Strong if wrote => &self.shot.strong,
-            Strength::Strong => return,
+            Strength::Strong => return Ok(()),
         };
-        let Some(shadow) = shadow else { return };
+        let Some(shadow) = shadow else { return Ok(()) };
         let view = &self.shot.view;
         for lane in lanes_of(mask) {
-            let allocation = match located {
-                Located::One(allocation) => *allocation,
-                Located::Each(each) => each[lane],
-            };
+            let allocation = located.allocation(lane);
             let offset = address[lane].wrapping_sub(view.base(allocation));
+            if let Some(journal) = self.shot.journal.as_ref().filter(|_| wrote) {
+                journal.keep(
+                    allocation,
+                    offset,
+                    access.bytes(),
+                    view.words(allocation),
+                    view.known(allocation),
+                );
+            }
             shadow.touch(allocation, offset, access.bytes(), self.block_index, access.site, wrote);
         }
+        Ok(())
     }
 
     #[inline(always)]

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::exec::access::addresses;
 use crate::exec::machine::Machine;
 use crate::exec::taint::WHOLE;
-use crate::exec::view::Located;
 use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault};
 use crate::form::{Access, AsyncCopy, CopySource, Space};
@@ -72,11 +71,8 @@ impl Machine<'_> {
                 self.check_alignment(warp, 1 << lane, &source, bytes, AccessKind::Read, Space::Global)?;
                 let access = Access { element_bytes: taken, count: 1, ..copy.source };
                 let located = self.locate(warp, 1 << lane, &source, &access, AccessKind::Read)?;
-                self.touch_global(&located, 1 << lane, &source, &access, false);
-                let allocation = match &located {
-                    Located::One(allocation) => *allocation,
-                    Located::Each(each) => each[lane],
-                };
+                self.touch_global(warp, &located, 1 << lane, &source, &access, AccessKind::Read)?;
+                let allocation = located.allocation(lane);
                 let view = &self.shot.view;
                 let first = (source[lane].wrapping_sub(view.base(allocation)) / 4) as usize;
                 let words = &view.words(allocation)[first..];

@@ -162,8 +162,7 @@ mod tests {
         let ballot = Vote { mode: VoteMode::Ballot, d: Some(R32(3)), p: None, source, members: Some(R32(1)) };
         vote(&mut r, 0xf, &ballot);
         assert_eq!((r.narrow[3][0], r.narrow[3][4]), (0b1011, 0));
-        let op =
-            Match { all: false, d: R32(3), p: None, a: crate::form::Reg::Narrow(R32(0)), members: R32(1) };
+        let op = Match { all: false, d: R32(3), p: None, a: Reg::Narrow(R32(0)), members: R32(1) };
         match_values(&mut r, 0xff, &op);
         assert_eq!((r.narrow[3][0], r.narrow[3][5]), (0b11, 0b11_0000));
         redux(&mut r, 0xff, &Redux { f: |a, b| a + b, d: R32(3), a: R32(0), members: R32(1) });

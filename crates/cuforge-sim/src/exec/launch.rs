@@ -5,15 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuforge_core::LaunchGeometry;
 
+use crate::code::Code;
 use crate::exec::block::BlockRunner;
 use crate::exec::machine::Shot;
 use crate::exec::options::LaunchOptions;
+use crate::exec::schedule::run_side_by_side;
 use crate::exec::view::GlobalView;
 use crate::fault::{AccessKind, Fault, LaunchMisuse, Party};
 use crate::lanes::LANES;
 use crate::memory::Memory;
 use crate::program::Kernel;
 use crate::shadow::global::{Conflict, GlobalShadow, Toucher};
+use crate::shadow::journal::Journal;
+use crate::shadow::order::Order;
 
 /// Most threads of a block.
 const MAX_THREADS: u32 = 1024;
@@ -61,12 +65,12 @@ pub struct LaunchReport {
 /// nothing. The module's variables are placed in the memory by the first launch of one of its kernels.
 ///
 /// Blocks run in parallel on the host; those of kernels with global atomics, fences or other strong accesses to
-/// global memory run one after the other in ascending order, so that the same bits come out each time. A plain access
-/// to what another block writes is a fault, unless the kernel has fences, acquires or releases of a wider scope than
-/// the block: which accesses those order is not followed.
+/// global memory run on one host thread, so that the same bits come out each time: with seed 0 in ascending order, each
+/// to its end unless it waits for another, with other seeds in turns that the seed picks. A plain access to what another
+/// block writes is a fault, unless fences, releases and acquires order the two.
 ///
 /// # Errors
-/// The [`Fault`] of the lowest faulting block. [`Fault::BadLaunch`] leaves the memory as it was; after any
+/// The [`Fault`] of the lowest faulting block; of kernels whose blocks run in turns, the first one. [`Fault::BadLaunch`] leaves the memory as it was; after any
 /// other fault it holds what the blocks had written so far.
 pub fn launch(
     kernel: &Kernel,
@@ -87,16 +91,17 @@ pub fn launch(
         .ok_or_else(|| misuse(LaunchMisuse::GridSize { blocks: geometry.blocks() }))?;
     let addresses = kernel.place_variables(memory).map_err(misuse)?;
     let view = GlobalView::new(memory);
-    // What fences order is not told from what they do not.
-    let watched = options.checks.global_conflicts && !code.synchronizes && blocks > 1;
+    let conflicts = options.checks.global_conflicts && blocks > 1;
+    let watched = conflicts && !code.synchronizes;
+    let warps = blocks as usize * (geometry.threads_per_block() as usize).div_ceil(LANES);
     let (granule, sites) = (code.global_granule_log2, code.global_sites.len());
     let shadow = |watched: bool| watched.then(|| GlobalShadow::new(view.sizes(), granule, blocks, sites));
-    let (shadow, strong) = (shadow(watched), shadow(watched && code.communicates));
-    let shot = Shot {
+    let mut shot = Shot {
         code,
-        view,
-        shadow,
-        strong,
+        shadow: shadow(watched),
+        strong: shadow(watched && code.communicates),
+        order: (conflicts && code.synchronizes).then(|| Mutex::new(Order::new(warps, granule))),
+        journal: (watched && threads_of(code, options, blocks) > 1).then(|| Journal::new(view.sizes())),
         params: words(params),
         grid: geometry.grid,
         block: geometry.block,
@@ -104,13 +109,41 @@ pub fn launch(
         shared_regions: shared_regions(kernel, geometry.shared_bytes),
         addresses,
         dynamic_shared: geometry.shared_bytes,
+        view,
     };
-    let instructions = run_blocks(&shot, blocks)?;
+    let outcome = outcome(&shot, blocks);
+    let Some(journal) = shot.journal.take().filter(|_| outcome.is_err()) else { return outcome };
+    // How far other blocks had come is up to the host's threads, and so is what the faulting one read of them: the launch is
+    // undone, and run again in order.
+    for (allocation, word, value, known) in journal.entries() {
+        shot.view.words(allocation)[word].store(value, Ordering::Relaxed);
+        if let Some(bits) = shot.view.known(allocation) {
+            bits[word].store(known, Ordering::Relaxed);
+        }
+    }
+    shot.shadow = Some(GlobalShadow::new(shot.view.sizes(), granule, blocks, sites));
+    shot.options.threads = 1;
+    self::outcome(&shot, blocks)
+}
+
+/// Runs all blocks, and looks for conflicts between them.
+fn outcome(shot: &Shot, blocks: u32) -> Result<LaunchReport, Fault> {
+    let instructions = run_blocks(shot, blocks)?;
     let conflict = shot.shadow.as_ref().and_then(|shadow| shadow.first_conflict(shot.strong.as_ref()));
     if let Some(conflict) = conflict {
-        return Err(conflict_fault(&shot, conflict));
+        return Err(conflict_fault(shot, conflict));
     }
     Ok(LaunchReport { blocks: u64::from(blocks), instructions })
+}
+
+/// Host threads of a launch.
+fn threads_of(code: &Code, options: &LaunchOptions, blocks: u32) -> usize {
+    let threads = match options.threads {
+        _ if code.communicates => 1,
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    threads.min(blocks as usize).min(MAX_WORKERS)
 }
 
 fn check(kernel: &Kernel, geometry: &LaunchGeometry, params: &[u8]) -> Result<(), LaunchMisuse> {
@@ -159,12 +192,10 @@ fn shared_regions(kernel: &Kernel, dynamic_bytes: u32) -> Vec<(u64, u64)> {
 
 /// Runs all blocks; gives the thread instructions, or the fault of the lowest faulting block.
 fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
-    let threads = match shot.options.threads {
-        _ if shot.code.communicates => 1,
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        threads => threads,
-    };
-    let threads = threads.min(blocks as usize).min(MAX_WORKERS);
+    if shot.code.communicates {
+        return run_side_by_side(shot, blocks);
+    }
+    let threads = threads_of(shot.code, &shot.options, blocks);
     let next = AtomicU32::new(0);
     let fault: Mutex<Option<(u32, Box<Fault>)>> = Mutex::new(None);
     let work = || {

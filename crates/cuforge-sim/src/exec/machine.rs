@@ -1,6 +1,7 @@
 //! What the blocks of a launch share, and the state of the one block that a host thread runs.
 
 use std::cell::OnceCell;
+use std::sync::Mutex;
 
 use crate::code::Code;
 use crate::exec::copies::Copies;
@@ -11,6 +12,8 @@ use crate::fault::{AccessKind, Fault, MemorySpace, Nearest, Party, Place};
 use crate::form::{Inst, Op, Space};
 use crate::lanes::LANES;
 use crate::shadow::global::GlobalShadow;
+use crate::shadow::journal::Journal;
+use crate::shadow::order::Order;
 use crate::shadow::shared::{SharedShadow, Touch};
 
 /// Where shared memory appears in the generic space.
@@ -52,6 +55,10 @@ pub(crate) struct Shot<'a> {
     pub(crate) shadow: Option<GlobalShadow>,
     /// What blocks write by atomics and other strong accesses.
     pub(crate) strong: Option<GlobalShadow>,
+    /// The order between blocks, in kernels that make one.
+    pub(crate) order: Option<Mutex<Order>>,
+    /// What memory held before; kept where blocks run side by side.
+    pub(crate) journal: Option<Journal>,
     /// The parameter space as words.
     pub(crate) params: Vec<u32>,
     pub(crate) grid: [u32; 3],

@@ -13,8 +13,9 @@ pub struct Checks {
     /// Unordered accesses of a block's threads to shared memory. Default on; costs about a third of the speed of
     /// code that lives on shared memory.
     pub shared_hazards: bool,
-    /// Plain accesses to global memory that another block writes, by atomics too, in kernels without fences, acquires
-    /// or releases of a wider scope than the block. Default on; costs 16 bytes of host memory for each 4 bytes touched.
+    /// Plain accesses to global memory that another block writes, by atomics too, unless fences, acquires and releases of
+    /// a wider scope than the block order them. Default on; costs 16 bytes of host memory for each 4 bytes touched, and
+    /// several times that, and most of the speed, in kernels with such fences.
     pub global_conflicts: bool,
     /// Values that nothing has written, as they decide a branch or an address or are put out. Default on; costs about a
     /// tenth of the speed, and a byte of host memory for each 4 bytes of memory that the host has not written whole.
@@ -72,7 +73,8 @@ pub enum ExitedThreads {
 pub struct LaunchOptions {
     /// Host threads; 0, the default, means one for each core. Results and faults do not depend on it.
     pub threads: usize,
-    /// Picks the order in which the warps of a block run between barriers. Default 0.
+    /// Picks the order in which the warps of a block run between barriers, and the turns of blocks that communicate.
+    /// Default 0: those run in ascending order.
     pub seed: u64,
     /// Most warp instructions one block may run. Default 2^26, some ten seconds of one core.
     pub step_budget: u64,

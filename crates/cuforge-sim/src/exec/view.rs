@@ -32,6 +32,17 @@ pub(crate) enum Located {
     Each(Box<[usize; 32]>),
 }
 
+impl Located {
+    /// The allocation that a lane's access lies in.
+    #[inline(always)]
+    pub(crate) fn allocation(&self, lane: usize) -> usize {
+        match self {
+            Self::One(allocation) => *allocation,
+            Self::Each(each) => each[lane],
+        }
+    }
+}
+
 impl<'m> GlobalView<'m> {
     /// The view of a memory as its allocations and marks are now.
     pub(crate) fn new(memory: &'m Memory) -> Self {
