@@ -5,6 +5,7 @@ use crate::error::{DriverError, LaunchError};
 use crate::events::EventPool;
 use crate::ffi::{RawContext, RawStream, code};
 use crate::gate::{Gate, Keeper};
+use crate::graph_error::GraphError;
 use crate::module::Module;
 use crate::pinned::PinnedBuffer;
 use crate::pipeline::{Pipeline, PipelineCache};
@@ -251,7 +252,8 @@ impl Device {
         self.shared.pipelines.trim()
     }
 
-    /// Frees what waits for the device to be idle, if it is idle now; never waits. How many things were freed.
+    /// Frees what waits for the device to be idle, if it is idle now; never waits. How many things were freed: none
+    /// while a stream of the device captures.
     ///
     /// # Errors
     /// [`LaunchError::DeviceLost`].
@@ -260,6 +262,8 @@ impl Device {
         if self.gate().retired() == 0 {
             return Ok(0);
         }
+        // Asking a capturing stream how far it is would spoil the capture.
+        let Some(_quiet) = self.gate().quiet() else { return Ok(0) };
         let queues = self.shared.queues.lock();
         for (number, queue) in queues.iter().enumerate() {
             let idle = if queue.stream.is_null() {
@@ -284,8 +288,11 @@ impl Device {
     /// Waits for all work of the context, frees what waited for that, and reports what drops could not.
     ///
     /// # Errors
-    /// [`LaunchError::DeviceLost`], [`LaunchError::Driver`].
+    /// [`LaunchError::DeviceLost`], [`LaunchError::Driver`]; [`GraphError::Capturing`] while a stream captures.
     pub fn close(&self) -> Result<Closed, LaunchError> {
+        let Some(_quiet) = self.gate().quiet() else {
+            return Err(GraphError::Capturing { what: "the device" }.into());
+        };
         self.shared.pipelines.trim();
         {
             let _context = self.gate().enter()?;

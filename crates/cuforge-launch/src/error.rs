@@ -1,5 +1,6 @@
 //! What can go wrong between this crate and a driver: misuse apart from environment, codes kept as numbers.
 
+use crate::graph_error::GraphError;
 use cuforge_core::{
     BindError, ContextError, ContextErrorKind, DriverVersion, LedgerError, Refusal, ScheduleError, ViewError,
 };
@@ -291,6 +292,9 @@ pub enum LaunchError {
     /// The schedule or geometry does not fit the device.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// A capture or a graph says no.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
 }
 
 impl From<LedgerError> for LaunchError {

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// `CU_EVENT_DISABLE_TIMING`.
 const UNTIMED: u32 = 2;
 
+/// `CU_EVENT_RECORD_EXTERNAL`.
+const EXTERNAL: u32 = 1;
+
 /// Two pools: events that take times, and cheaper ones that only order.
 pub(crate) struct EventPool {
     gate: Arc<Gate>,
@@ -32,7 +35,7 @@ impl EventPool {
         let raw = match pooled {
             Some(raw) => raw,
             None => {
-                let _context = self.gate.enter()?;
+                let _context = self.gate.enter_even_capturing()?;
                 let mut raw = ptr::null_mut();
                 // SAFETY: the pointer is valid for one handle, and the context is current.
                 let status =
@@ -41,7 +44,15 @@ impl EventPool {
                 raw
             }
         };
-        Ok(Event { pool: self.clone(), raw, timed })
+        Ok(Event { pool: self.clone(), raw, timed, pooled: true })
+    }
+
+    /// An event that no later taker gets: for graphs, which may still record it when their owner is gone.
+    pub(crate) fn take_for_good(self: &Arc<Self>, timed: bool) -> Result<Event, LaunchError> {
+        self.take(timed).map(|mut event| {
+            event.pooled = false;
+            event
+        })
     }
 
     fn list(&self, timed: bool) -> &Mutex<Vec<RawEvent>> {
@@ -59,11 +70,12 @@ impl Drop for EventPool {
     }
 }
 
-/// An event out of the pool; goes back when dropped.
+/// An event out of the pool; goes back when dropped, unless it was taken for good.
 pub(crate) struct Event {
     pool: Arc<EventPool>,
     raw: RawEvent,
     timed: bool,
+    pooled: bool,
 }
 
 // SAFETY: event handles may be used from any thread.
@@ -79,6 +91,17 @@ impl Event {
     pub(crate) unsafe fn record(&self, stream: RawStream) -> Result<(), LaunchError> {
         // SAFETY: the event is alive; the caller says the stream is.
         self.pool.gate.check(unsafe { self.pool.gate.api().event_record(self.raw, stream) })
+    }
+
+    /// As [`record`](Self::record), as a node of the capture that `stream` is in: each replay records the event anew.
+    ///
+    /// # Safety
+    /// As [`record`](Self::record).
+    pub(crate) unsafe fn record_in_graph(&self, stream: RawStream) -> Result<(), LaunchError> {
+        // SAFETY: as above.
+        self.pool
+            .gate
+            .check(unsafe { self.pool.gate.api().event_record_with_flags(self.raw, stream, EXTERNAL) }?)
     }
 
     /// Makes what is submitted to `stream` from now on wait for the event. The host does not wait.
@@ -117,6 +140,11 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        self.pool.list(self.timed).lock().push(self.raw);
+        if self.pooled {
+            self.pool.list(self.timed).lock().push(self.raw);
+        } else {
+            // SAFETY: nobody else holds the event; the driver lets go of it once it has happened.
+            self.pool.gate.note_in_drop(unsafe { self.pool.gate.api().event_destroy(self.raw) });
+        }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) mod code {
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_FOUND: i32 = 500;
     pub(crate) const NOT_READY: i32 = 600;
+    pub(crate) const CAPTURE_UNSUPPORTED: i32 = 900;
+    pub(crate) const CAPTURE_INVALIDATED: i32 = 901;
 }
 
 /// `CUmemLocation`: a device.
@@ -115,6 +117,71 @@ pub(crate) struct KernelNodeParams {
     /// Looked at only where there is no function.
     pub(crate) context: RawContext,
 }
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemsetNodeParams {
+    pub(crate) to: DeviceAddress,
+    pub(crate) pitch: usize,
+    pub(crate) value: c_uint,
+    pub(crate) element_bytes: c_uint,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// One end of a `CUDA_MEMCPY3D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyEnd {
+    pub(crate) position: [usize; 4],
+    pub(crate) memory: c_uint,
+    pub(crate) host: *const c_void,
+    pub(crate) device: DeviceAddress,
+    pub(crate) array: *mut c_void,
+    pub(crate) reserved: *mut c_void,
+    pub(crate) pitch: usize,
+    pub(crate) height: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyNodeParams {
+    pub(crate) from: CopyEnd,
+    pub(crate) to: CopyEnd,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// `CUgraphEdgeData`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EdgeData {
+    pub(crate) from_port: u8,
+    pub(crate) to_port: u8,
+    pub(crate) kind: u8,
+    pub(crate) reserved: [u8; 5],
+}
+
+/// `CUgraphNodeParams` of a conditional node: 256 bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct ConditionalNodeParams {
+    pub(crate) kind: c_int,
+    pub(crate) reserved: [c_int; 3],
+    pub(crate) handle: u64,
+    pub(crate) condition: c_int,
+    pub(crate) size: c_uint,
+    pub(crate) bodies: *mut RawGraph,
+    pub(crate) context: RawContext,
+    pub(crate) rest: [u64; 25],
+    pub(crate) reserved_end: u64,
+}
+
+const _: () = assert!(size_of::<ConditionalNodeParams>() == 256 && size_of::<CopyNodeParams>() == 200);
+const _: () = assert!(size_of::<KernelNodeParams>() == 72 && size_of::<MemsetNodeParams>() == 40);
 
 /// The `extra` array of a launch that names its packed arguments: buffer pointer (1), buffer size (2), end (0).
 #[inline]
@@ -184,6 +251,11 @@ macro_rules! table {
                 self.stream_write_value.is_some()
             }
 
+            /// Whether graphs can have conditional nodes.
+            pub(crate) fn has_conditional_nodes(&self) -> bool {
+                self.graph_add_node.is_some() && self.graph_condition.is_some()
+            }
+
             /// Every name in the table.
             pub(crate) const NAMES: &[&str] = &[$($first,)* $($symbol,)*];
 
@@ -205,6 +277,7 @@ macro_rules! table {
                 /// # Safety
                 /// As `cuda.h` says of it: handles alive, pointers valid for what the function reads and writes.
                 #[inline]
+                #[allow(clippy::too_many_arguments, reason = "the driver's own signature")]
                 pub(crate) unsafe fn $rare(&self, $($rare_arg: $rare_kind),*) -> Result<Status, LaunchError> {
                     let Some(function) = self.$rare else {
                         return Err(LaunchError::MissingSymbol {
@@ -291,5 +364,28 @@ table! {
         func_get_param_info = "cuFuncGetParamInfo" since "12.4" (function: RawFunction, index: usize, offset: *mut usize, bytes: *mut usize);
         launch_kernel_ex = "cuLaunchKernelEx" since "11.8" (config: *const LaunchConfig, function: RawFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void);
         occupancy_clusters = "cuOccupancyMaxActiveClusters" since "11.8" (clusters: *mut c_int, function: RawFunction, config: *const LaunchConfig);
+        stream_flags = "cuStreamGetFlags" since "5.5" (stream: RawStream, flags: *mut c_uint);
+        stream_priority = "cuStreamGetPriority" since "5.5" (stream: RawStream, priority: *mut c_int);
+        event_record_with_flags = "cuEventRecordWithFlags" since "11.1" (event: RawEvent, stream: RawStream, flags: c_uint);
+        capture_begin = "cuStreamBeginCapture_v2" since "10.1" (stream: RawStream, mode: c_int);
+        capture_end = "cuStreamEndCapture" since "10.0" (stream: RawStream, graph: *mut RawGraph);
+        capture_info_v3 = "cuStreamGetCaptureInfo_v3" since "12.3" (stream: RawStream, status: *mut c_int, id: *mut u64, graph: *mut RawGraph, dependencies: *mut *const RawGraphNode, data: *mut *const EdgeData, count: *mut usize);
+        capture_info = "cuStreamGetCaptureInfo_v2" since "11.3" (stream: RawStream, status: *mut c_int, id: *mut u64, graph: *mut RawGraph, dependencies: *mut *const RawGraphNode, count: *mut usize);
+        capture_set_dependencies_v2 = "cuStreamUpdateCaptureDependencies_v2" since "12.3" (stream: RawStream, dependencies: *mut RawGraphNode, data: *const EdgeData, count: usize, flags: c_uint);
+        capture_set_dependencies = "cuStreamUpdateCaptureDependencies" since "11.3" (stream: RawStream, dependencies: *mut RawGraphNode, count: usize, flags: c_uint);
+        graph_upload = "cuGraphUpload" since "11.1" (exec: RawGraphExec, stream: RawStream);
+        graph_nodes = "cuGraphGetNodes" since "10.0" (graph: RawGraph, nodes: *mut RawGraphNode, count: *mut usize);
+        graph_edges_v2 = "cuGraphGetEdges_v2" since "12.3" (graph: RawGraph, from: *mut RawGraphNode, to: *mut RawGraphNode, data: *mut EdgeData, count: *mut usize);
+        graph_edges = "cuGraphGetEdges" since "10.0" (graph: RawGraph, from: *mut RawGraphNode, to: *mut RawGraphNode, count: *mut usize);
+        graph_node_type = "cuGraphNodeGetType" since "10.0" (node: RawGraphNode, kind: *mut c_int);
+        graph_add_child = "cuGraphAddChildGraphNode" since "10.0" (node: *mut RawGraphNode, graph: RawGraph, dependencies: *const RawGraphNode, count: usize, child: RawGraph);
+        graph_add_node = "cuGraphAddNode_v2" since "12.3" (node: *mut RawGraphNode, graph: RawGraph, dependencies: *const RawGraphNode, data: *const EdgeData, count: usize, parameters: *mut ConditionalNodeParams);
+        graph_condition = "cuGraphConditionalHandleCreate" since "12.4" (handle: *mut u64, graph: RawGraph, context: RawContext, default: c_uint, flags: c_uint);
+        graph_memset_params = "cuGraphMemsetNodeGetParams" since "10.0" (node: RawGraphNode, parameters: *mut MemsetNodeParams);
+        graph_copy_params = "cuGraphMemcpyNodeGetParams" since "10.0" (node: RawGraphNode, parameters: *mut CopyNodeParams);
+        exec_set_enabled = "cuGraphNodeSetEnabled" since "11.6" (exec: RawGraphExec, node: RawGraphNode, enabled: c_uint);
+        exec_set_memset = "cuGraphExecMemsetNodeSetParams" since "10.2" (exec: RawGraphExec, node: RawGraphNode, parameters: *const MemsetNodeParams, context: RawContext);
+        exec_set_copy = "cuGraphExecMemcpyNodeSetParams" since "10.2" (exec: RawGraphExec, node: RawGraphNode, parameters: *const CopyNodeParams, context: RawContext);
+        graph_memory = "cuDeviceGetGraphMemAttribute" since "11.4" (device: c_int, attribute: c_int, value: *mut u64);
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::driver::Driver;
 use crate::error::{DriverError, LaunchError};
-use crate::ffi::{DeviceAddress, RawContext, RawModule, Status, Table, code};
+use crate::ffi::{DeviceAddress, RawContext, RawGraph, RawGraphExec, RawModule, Status, Table, code};
+use crate::graph_error::GraphError;
 use cuforge_core::MAX_QUEUES;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr;
@@ -16,6 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(crate) const LOST: u32 = 1;
 /// Bit of an attention word: somebody waits for the stream's open epoch to be sealed.
 pub(crate) const SEAL: u32 = 2;
+/// Bit of an attention word: the stream is capturing, and takes nothing but what its scope submits.
+pub(crate) const CAPTURING: u32 = 4;
+
+thread_local! {
+    /// Captures that this thread has begun and not ended.
+    static CAPTURES_HERE: Cell<u32> = const { Cell::new(0) };
+}
 
 /// Who ends the context's life.
 pub(crate) enum Keeper {
@@ -30,6 +39,8 @@ pub(crate) enum Retired {
     Module(RawModule),
     HostMemory(*mut c_void),
     DeviceMemory(DeviceAddress),
+    Graph(RawGraph),
+    Exec(RawGraphExec),
     /// A reserved range with the chunks mapped into it: (address, bytes, handle).
     Range {
         address: DeviceAddress,
@@ -50,6 +61,8 @@ pub(crate) struct Gate {
     retired: Mutex<Vec<Retired>>,
     /// The last handle of the device was dropped when all its streams had done their work: no more comes.
     done: AtomicBool,
+    /// Captures under way on this device, by all threads.
+    captures: Mutex<u32>,
     drop_errors: AtomicU64,
 }
 
@@ -69,6 +82,7 @@ impl Gate {
             attention: [const { AtomicU32::new(0) }; MAX_QUEUES],
             retired: Mutex::new(Vec::new()),
             done: AtomicBool::new(false),
+            captures: Mutex::new(0),
             drop_errors: AtomicU64::new(0),
         }
     }
@@ -130,7 +144,13 @@ impl Gate {
         if lost {
             self.lose(error);
         }
-        self.alive().err().unwrap_or(LaunchError::Driver(error))
+        self.alive().err().unwrap_or_else(|| match status.code {
+            code::CAPTURE_UNSUPPORTED => GraphError::Forbidden { call: status.call }.into(),
+            code::CAPTURE_INVALIDATED => {
+                GraphError::Invalidated { when: format!("before {}", status.call) }.into()
+            }
+            _ => LaunchError::Driver(error),
+        })
     }
 
     fn lose(&self, first: DriverError) {
@@ -143,12 +163,56 @@ impl Gate {
     }
 
     /// Makes the device's context current until the guard is dropped, then restores what was current. Two driver
-    /// calls: for cold paths.
+    /// calls: for cold paths. Refused to a thread that is capturing: what such paths do would spoil the capture.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, LaunchError> {
+        if CAPTURES_HERE.get() > 0 {
+            return Err(GraphError::Capturing { what: "this thread" }.into());
+        }
+        self.enter_even_capturing()
+    }
+
+    /// As [`enter`](Self::enter), for the few things that a capture allows.
+    pub(crate) fn enter_even_capturing(&self) -> Result<Entered<'_>, LaunchError> {
         self.alive()?;
         // SAFETY: the gate keeps its context alive.
         self.check(unsafe { self.api().ctx_push(self.context) })?;
         Ok(Entered { gate: self })
+    }
+
+    /// This thread begins a capture. Waits for whoever must not meet one: see [`quiet`](Self::quiet).
+    pub(crate) fn capture_begins(&self) {
+        *self.captures.lock() += 1;
+        CAPTURES_HERE.set(CAPTURES_HERE.get() + 1);
+    }
+
+    /// The capture that this thread began has ended.
+    pub(crate) fn capture_ended(&self) {
+        let mut captures = self.captures.lock();
+        *captures = captures.saturating_sub(1);
+        CAPTURES_HERE.set(CAPTURES_HERE.get().saturating_sub(1));
+    }
+
+    /// No capture begins while the guard is held; `None` while one runs.
+    pub(crate) fn quiet(&self) -> Option<MutexGuard<'_, u32>> {
+        Some(self.captures.lock()).filter(|captures| **captures == 0)
+    }
+
+    /// The stream of that queue takes nothing but what its capture scope submits.
+    pub(crate) fn mark_capturing(&self, queue: usize, on: bool) {
+        if on {
+            self.attention[queue].fetch_or(CAPTURING, Ordering::Relaxed);
+        } else {
+            self.attention[queue].fetch_and(!CAPTURING, Ordering::Relaxed);
+        }
+    }
+
+    /// An error if the stream of that queue is capturing.
+    pub(crate) fn not_capturing(&self, queue: usize) -> Result<(), LaunchError> {
+        if self.attention(queue) & CAPTURING == 0 {
+            Ok(())
+        } else {
+            Err(GraphError::Capturing { what: "the stream" }.into())
+        }
     }
 
     /// Keeps `what` until the device is idle.
@@ -207,6 +271,18 @@ impl Gate {
             Retired::HostMemory(pointer) => self.note_in_drop(unsafe { api.host_free(pointer) }),
             // SAFETY: as above, for memory of `cuMemAlloc`.
             Retired::DeviceMemory(address) => self.note_in_drop(unsafe { api.mem_free(address) }),
+            Retired::Graph(graph) => {
+                // SAFETY: whoever retired the graph gave up its handle. A driver that made it can destroy it.
+                if let Ok(status) = unsafe { api.graph_destroy(graph) } {
+                    self.note_in_drop(status);
+                }
+            }
+            Retired::Exec(exec) => {
+                // SAFETY: as above.
+                if let Ok(status) = unsafe { api.graph_exec_destroy(exec) } {
+                    self.note_in_drop(status);
+                }
+            }
             Retired::Range { address, reserved, chunks } => {
                 let note = |status: Result<Status, LaunchError>| {
                     // A driver that mapped the chunks has the functions that unmap them.

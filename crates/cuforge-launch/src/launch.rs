@@ -3,39 +3,20 @@
 use crate::error::LaunchError;
 use crate::ffi::{LaunchAttribute, LaunchConfig, RawStream, extra};
 use crate::function;
+use crate::graph_error::GraphError;
+use crate::held::Held;
 use crate::one_node::OneNode;
+use crate::options::LaunchOptions;
 use crate::pipeline::{Built, Pipeline};
 use crate::ranges::range;
 use crate::slab::Slab;
 use crate::stream::Stream;
 use crate::submit::Submit;
-use crate::submit::sealed::Origin;
-use cuforge_core::{
-    Arguments, Elapsed, ElapsedSource, Extent, LaunchGeometry, Lease, MAX_QUEUES, QueueId, Stamp,
-};
+use crate::submit::sealed::{Launched, Origin};
+use cuforge_core::{Arguments, Elapsed, ElapsedSource, Extent, LaunchGeometry};
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`, `.._CLUSTER_DIMENSION`, `.._PROGRAMMATIC_STREAM_SERIALIZATION`.
-const COOPERATIVE: u32 = 2;
-const CLUSTER: u32 = 4;
-const PROGRAMMATIC: u32 = 6;
-
-/// What a launch does beyond the plain form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaunchOptions {
-    /// All blocks run at once, so that they can wait for each other; the driver refuses a grid that does not fit.
-    pub cooperative: bool,
-    /// Blocks of a cluster in x, y, z; the grid must be a multiple of it.
-    pub cluster: Option<[u32; 3]>,
-    /// The kernel may begin before its predecessor on the stream has ended: one that waits with
-    /// `griddepcontrol.wait` (`cudaGridDependencySynchronize`) before it reads what the predecessor writes.
-    ///
-    /// Only for kernels that do wait: the promise behind a raw kernel's specification covers it.
-    pub programmatic: bool,
-}
 
 /// A kernel with its arguments, checked, packed and pinned: launching it is one driver call and no allocation.
 ///
@@ -55,14 +36,6 @@ pub struct BoundLaunch {
     packed_bytes: usize,
 }
 
-/// What a bound launch keeps alive, and up to where its queues have used it.
-pub(crate) struct Held {
-    pipeline: Pipeline,
-    slab: Slab,
-    leases: Vec<Lease>,
-    uses: [AtomicU64; MAX_QUEUES],
-}
-
 impl Pipeline {
     /// Binds views and values for launches over `extent`. Views may come in any order. Checks everything that can be
     /// wrong; allocates, and makes the graph that is launched (some 15 us, seven driver calls).
@@ -77,29 +50,36 @@ impl Pipeline {
         extent: Extent,
     ) -> Result<BoundLaunch, LaunchError> {
         range!("bind");
+        let mut bound = self.bind_plainly(slab, arguments, extent)?;
+        bound.node = OneNode::new(&self.built, bound.geometry, bound.packed_arguments());
+        Ok(bound)
+    }
+
+    /// As [`bind`](Self::bind), without the graph: for what is only captured. No driver call.
+    pub(crate) fn bind_plainly(
+        &self,
+        slab: &Slab,
+        arguments: Arguments<'_>,
+        extent: Extent,
+    ) -> Result<BoundLaunch, LaunchError> {
         self.built.fits(slab)?;
         let geometry = self.built.geometry(extent)?;
         let mut packed = vec![0u8; self.built.layout.packed_bytes().max(1)].into_boxed_slice();
         let packed_bytes = self.built.layout.pack(&arguments, slab.base(), &mut packed)?;
         let leases =
             arguments.views.iter().map(|view| slab.pins().pin(view)).collect::<Result<Vec<_>, _>>()?;
-        let held = Held {
-            pipeline: self.clone(),
-            slab: slab.clone(),
-            leases,
-            uses: [const { AtomicU64::new(0) }; MAX_QUEUES],
-        };
-        let node = OneNode::new(&self.built, geometry, &packed[..packed_bytes]);
-        Ok(BoundLaunch { node, held: Arc::new(held), geometry, packed, packed_bytes })
+        let held = Held::new(self.clone(), slab.clone(), arguments.views, leases);
+        Ok(BoundLaunch { node: None, held: Arc::new(held), geometry, packed, packed_bytes })
     }
 
-    /// Launches without binding: views sorted by (group, binding) skip the matching. One driver call, no allocation.
+    /// Launches without binding: views sorted by (group, binding) skip the matching. One driver call, no allocation on
+    /// a stream; a capture binds.
     ///
     /// # Errors
     /// As [`bind`](Self::bind); nothing was launched then.
     pub fn launch(
         &self,
-        on: &mut Stream,
+        on: &mut impl Submit,
         slab: &Slab,
         arguments: Arguments<'_>,
         extent: Extent,
@@ -114,12 +94,15 @@ impl Pipeline {
     /// [`LaunchError::Unsupported`].
     pub fn launch_with(
         &self,
-        on: &mut Stream,
+        on: &mut impl Submit,
         slab: &Slab,
         arguments: Arguments<'_>,
         extent: Extent,
         options: LaunchOptions,
     ) -> Result<(), LaunchError> {
+        let Some(on) = on.as_stream() else {
+            return self.bind_plainly(slab, arguments, extent)?.launch_with(on, options);
+        };
         let _range = self.built.name.enter();
         self.built.fits(slab)?;
         on.same_device(slab.device())?;
@@ -185,9 +168,7 @@ impl BoundLaunch {
         } else {
             built.fire_plain(place.stream, self.geometry, &self.packed[..self.packed_bytes])?;
         }
-        self.held.uses[place.queue].store(place.epoch, Ordering::Relaxed);
-        on.submitted();
-        Ok(())
+        on.submitted(self.launched(LaunchOptions::default()))
     }
 
     /// As [`launch`](Self::launch), with options.
@@ -205,9 +186,17 @@ impl BoundLaunch {
             return Ok(());
         }
         built.fire(place.stream, self.geometry, &self.packed[..self.packed_bytes], options)?;
-        self.held.uses[place.queue].store(place.epoch, Ordering::Relaxed);
-        on.submitted();
-        Ok(())
+        on.submitted(self.launched(options))
+    }
+
+    #[inline]
+    fn launched(&self, options: LaunchOptions) -> Launched<'_> {
+        Launched {
+            held: &self.held,
+            geometry: self.geometry,
+            packed: &self.packed[..self.packed_bytes],
+            options,
+        }
     }
 
     /// Launches and waits; how long it took on the device. Events are pooled.
@@ -332,7 +321,10 @@ impl Built {
         packed: &[u8],
         options: LaunchOptions,
     ) -> Result<(), LaunchError> {
-        let (mut attributes, count) = attributes(options);
+        if options.programmatic && !self.waits {
+            return Err(GraphError::DoesNotWait { entry: self.entry_point().to_owned() }.into());
+        }
+        let (mut attributes, count) = options.attributes();
         if count == 0 {
             return self.fire_plain(stream, geometry, packed);
         }
@@ -357,7 +349,7 @@ impl Built {
 
     fn active_clusters(&self, cluster: [u32; 3], shared_bytes: u32) -> Result<u32, LaunchError> {
         let (mut attributes, count) =
-            attributes(LaunchOptions { cluster: Some(cluster), ..LaunchOptions::default() });
+            LaunchOptions { cluster: Some(cluster), ..LaunchOptions::default() }.attributes();
         let block = self.geometry(Extent::Elements(1))?.block;
         let geometry = LaunchGeometry { grid: cluster, block, shared_bytes };
         let config = config(ptr::null_mut(), geometry, &mut attributes, count);
@@ -369,26 +361,6 @@ impl Built {
         }?;
         self.gate.check(status).map(|()| u32::try_from(clusters).unwrap_or(0))
     }
-}
-
-fn attributes(options: LaunchOptions) -> ([LaunchAttribute; 3], u32) {
-    let blank = LaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] };
-    let (mut list, mut count) = ([blank; 3], 0);
-    let mut push = |id: u32, words: [u32; 3]| {
-        list[count].id = id;
-        list[count].value[..3].copy_from_slice(&words);
-        count += 1;
-    };
-    if options.cooperative {
-        push(COOPERATIVE, [1, 0, 0]);
-    }
-    if let Some(cluster) = options.cluster {
-        push(CLUSTER, cluster);
-    }
-    if options.programmatic {
-        push(PROGRAMMATIC, [1, 0, 0]);
-    }
-    (list, count as u32)
 }
 
 fn config(
@@ -413,6 +385,7 @@ fn timed(
     launch: impl FnOnce(&mut Stream) -> Result<(), LaunchError>,
 ) -> Result<Elapsed, LaunchError> {
     on.join_courier();
+    on.admit()?;
     let (start, end) = (on.device().events().take(true)?, on.device().events().take(true)?);
     // SAFETY: the stream is alive and of the pool's context.
     unsafe { start.record(on.line().raw()) }?;
@@ -421,23 +394,6 @@ fn timed(
     unsafe { end.record(on.line().raw()) }?;
     end.wait()?;
     Ok(Elapsed { nanoseconds: end.nanoseconds_since(&start)?, source: ElapsedSource::Device })
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        for (queue, used) in (0u32..).zip(&mut self.uses) {
-            let epoch = *used.get_mut();
-            if epoch == 0 {
-                continue;
-            }
-            for lease in &self.leases {
-                // The slab registered every queue there is, so the ledger knows this one.
-                let known = lease.mark_use(Stamp { queue: QueueId(queue), epoch });
-                debug_assert!(known.is_ok(), "{known:?}");
-            }
-            self.slab.device().gate().ask_for_seal(queue as usize);
-        }
-    }
 }
 
 impl fmt::Debug for BoundLaunch {

@@ -45,7 +45,7 @@ impl OneNode {
     fn try_new(built: &Built, geometry: LaunchGeometry, packed: &[u8]) -> Result<Self, LaunchError> {
         let gate = &built.gate;
         let api = gate.api();
-        let _context = gate.enter()?;
+        let _context = gate.enter_even_capturing()?;
         let _allowed = Relaxed::new(gate)?;
         let mut graph = ptr::null_mut();
         // SAFETY: the pointer is valid for one handle.
@@ -118,7 +118,7 @@ impl Drop for OneNode {
     fn drop(&mut self) {
         // Destroying an executable in flight does not wait, and its work still completes (H200, driver 580.159.04,
         // 2026-12-01).
-        let Ok(_context) = self.gate.enter() else { return };
+        let Ok(_context) = self.gate.enter_even_capturing() else { return };
         let Ok(_allowed) = Relaxed::new(&self.gate) else { return };
         let note = |status: Result<Status, LaunchError>| {
             // A driver that made it has the functions that destroy it.

@@ -32,6 +32,8 @@ pub(crate) struct Built {
     pub(crate) layout: ParameterLayout,
     /// Whether the driver has `cuLaunchKernelEx`.
     pub(crate) has_launch_ex: bool,
+    /// Whether the kernel's text waits for the kernel before it.
+    pub(crate) waits: bool,
     module: Arc<Module>,
     spec: KernelSpec,
     schedule: Schedule,
@@ -71,6 +73,7 @@ impl Pipeline {
             function,
             layout,
             has_launch_ex: gate.api().has_launch_kernel_ex(),
+            waits: waits(spec, module.image()),
             module,
             spec: spec.clone(),
             schedule: schedule.clone(),
@@ -148,7 +151,32 @@ impl Pipeline {
     }
 }
 
+/// Whether the kernel waits for the one before it, by its PTX or, where there is none, by its source.
+fn waits(spec: &KernelSpec, image: &ModuleImage) -> bool {
+    let words = ["griddepcontrol.wait", "cudaGridDependencySynchronize"];
+    let in_text = |text: &str| words.iter().any(|word| text.contains(word));
+    match image.ptx.as_deref().and_then(|ptx| entry_text(ptx, spec.entry_point())) {
+        Some(body) => in_text(body),
+        None => in_text(&spec.body().text),
+    }
+}
+
+/// The text of one kernel in a PTX module.
+fn entry_text<'t>(ptx: &'t str, entry: &str) -> Option<&'t str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+    let mut kernels = ptx.split(".entry").skip(1).map(str::trim_start);
+    kernels.find(|text| text.strip_prefix(entry).is_some_and(|rest| !rest.starts_with(is_name)))
+}
+
 impl Built {
+    pub(crate) fn entry_point(&self) -> &str {
+        self.spec.entry_point()
+    }
+
+    pub(crate) fn spec(&self) -> &KernelSpec {
+        &self.spec
+    }
+
     pub(crate) fn geometry(&self, extent: Extent) -> Result<LaunchGeometry, LaunchError> {
         let geometry = match extent {
             Extent::Elements(elements) => {
@@ -190,7 +218,7 @@ impl Built {
         if bytes <= self.shared_allowed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let _context = self.gate.enter()?;
+        let _context = self.gate.enter_even_capturing()?;
         function::allow_dynamic_shared(&self.gate, self.function, bytes)?;
         self.shared_allowed.fetch_max(bytes, Ordering::Relaxed);
         Ok(())
@@ -251,5 +279,19 @@ impl PipelineCache {
             !pipelines.is_empty()
         });
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_one_kernel_ends_where_the_next_begins() {
+        let ptx =
+            ".visible .entry one(\n) { ret; }\n.visible .entry one_more() { griddepcontrol.wait; ret; }";
+        assert!(entry_text(ptx, "one").is_some_and(|text| !text.contains("griddepcontrol")));
+        assert!(entry_text(ptx, "one_more").is_some_and(|text| text.contains("griddepcontrol.wait")));
+        assert_eq!(entry_text(ptx, "two"), None);
     }
 }

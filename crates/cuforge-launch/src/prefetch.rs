@@ -243,6 +243,11 @@ impl Prefetched {
 
 impl Drop for Prefetched {
     fn drop(&mut self) {
+        if self.line.is_capturing() {
+            // All that the stream was given is done, or it could not capture; an event would join the capture.
+            self.guard.state.store(IDLE, Ordering::Release);
+            return;
+        }
         // SAFETY: the line keeps its stream alive; it is of the pool's context.
         let recorded = unsafe { self.guard.read.record(self.line.raw()) };
         if let Err(error) = &recorded {

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::error::LaunchError;
 use crate::events::Event;
 use crate::ffi::{DeviceAddress, RawStream, code};
-use crate::gate::{Gate, LOST};
+use crate::gate::{CAPTURING, Gate, LOST};
 use crate::landing::ReadbackPool;
 use crate::ranges::range;
 use crate::staging::Staging;
@@ -159,6 +159,7 @@ impl Stream {
         range!("synchronize");
         self.join_courier();
         let gate = self.line.device.gate();
+        gate.not_capturing(self.line.queue)?;
         // SAFETY: the stream is alive.
         gate.check_wait(unsafe { gate.api().stream_synchronize(self.line.raw) })?;
         self.all_done();
@@ -172,6 +173,7 @@ impl Stream {
     pub fn is_idle(&mut self) -> Result<bool, LaunchError> {
         let gate = self.line.device.gate();
         gate.alive()?;
+        gate.not_capturing(self.line.queue)?;
         if self.posted.as_ref().is_some_and(|letter| !letter.is_sent()) {
             return Ok(false);
         }
@@ -233,6 +235,7 @@ impl Stream {
 
     /// An event at the end of what was submitted so far.
     pub(crate) fn mark(&mut self) -> Result<Event, LaunchError> {
+        self.line.not_capturing()?;
         self.join_courier();
         let event = self.device().events().take(false)?;
         // SAFETY: the stream is alive and of the pool's context.
@@ -241,13 +244,19 @@ impl Stream {
     }
 
     pub(crate) fn hold_for(&mut self, event: &Event) -> Result<(), LaunchError> {
+        self.line.not_capturing()?;
         self.join_courier();
         // SAFETY: the stream is alive; events are waited for across streams of one driver.
         unsafe { event.hold(self.line.raw) }
     }
 
     pub(crate) fn same_device(&self, device: &Device) -> Result<(), LaunchError> {
-        if Arc::ptr_eq(self.device().gate(), device.gate()) {
+        self.same_device_as(device.gate())
+    }
+
+    #[inline]
+    pub(crate) fn same_device_as(&self, gate: &Arc<Gate>) -> Result<(), LaunchError> {
+        if Arc::ptr_eq(self.device().gate(), gate) {
             Ok(())
         } else {
             Err(LaunchError::OtherDevice { what: "stream" })
@@ -281,6 +290,7 @@ impl Stream {
         if gate.attention(self.line.queue) & LOST != 0 {
             return gate.alive();
         }
+        gate.not_capturing(self.line.queue)?;
         self.seal().map(|_| ())
     }
 
@@ -288,6 +298,10 @@ impl Stream {
     pub(crate) fn seal(&mut self) -> Result<u64, LaunchError> {
         self.join_courier();
         let gate = self.line.device.gate();
+        if gate.attention(self.line.queue) & CAPTURING != 0 {
+            // All was sealed before the capture began, and a write now would become one of its nodes.
+            return Ok(self.epoch - 1);
+        }
         gate.seal_done(self.line.queue);
         if self.unsealed > 0 {
             // SAFETY: the stream is alive and has the queue to itself.
@@ -373,6 +387,24 @@ impl Line {
         let gate = self.gate();
         // SAFETY: the caller vouches for both ends; the stream is alive.
         gate.check(unsafe { gate.api().copy_to_device(to, from.cast::<c_void>(), len, self.raw) })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn queue(&self) -> usize {
+        self.queue
+    }
+
+    /// An error while the stream belongs to a capture.
+    pub(crate) fn not_capturing(&self) -> Result<(), LaunchError> {
+        self.device.gate().not_capturing(self.queue)
+    }
+
+    /// Whether the stream belongs to a capture.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.device.gate().attention(self.queue) & CAPTURING != 0
     }
 }
 

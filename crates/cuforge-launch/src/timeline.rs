@@ -6,7 +6,7 @@
 use crate::error::LaunchError;
 use crate::events::{Event, EventPool};
 use crate::ffi::{RawStream, code};
-use crate::gate::Gate;
+use crate::gate::{CAPTURING, Gate};
 use crate::pinned::PinnedBuffer;
 use cuforge_core::{MAX_QUEUES, Progress, QueueId};
 use parking_lot::Mutex;
@@ -130,14 +130,17 @@ impl Timeline {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS) {
                 gate.alive()?;
-                let sealed = self.sealed[queue].load(Ordering::Acquire);
-                // SAFETY: the caller holds the stream.
-                let status = unsafe { gate.api().stream_query(stream) };
-                if status.code != code::NOT_READY {
-                    gate.check_wait(status)?;
-                    // An idle stream has done all that was submitted; the epoch may still be on its way to it.
-                    if epoch <= sealed {
-                        self.observe(queue, epoch);
+                // A query would spoil a capture; the word comes all the same.
+                if gate.attention(queue) & CAPTURING == 0 {
+                    let sealed = self.sealed[queue].load(Ordering::Acquire);
+                    // SAFETY: the caller holds the stream.
+                    let status = unsafe { gate.api().stream_query(stream) };
+                    if status.code != code::NOT_READY {
+                        gate.check_wait(status)?;
+                        // An idle stream has done all that was submitted; the epoch may still be on its way to it.
+                        if epoch <= sealed {
+                            self.observe(queue, epoch);
+                        }
                     }
                 }
                 thread::yield_now();

@@ -114,6 +114,22 @@ impl Fake {
         unsafe { hold(c_int::from(on)) };
     }
 
+    /// Graphs, executable graphs and capturing streams that are about.
+    pub(crate) fn graphs(&self) -> [i64; 3] {
+        ["fake_graphs", "fake_execs", "fake_capturing"].map(|name| {
+            // SAFETY: the signature is that of the source in this folder.
+            let ask = unsafe { self.library.get::<unsafe extern "C" fn() -> c_long>(name.as_bytes()) };
+            // SAFETY: takes nothing.
+            unsafe { ask.unwrap()() }
+        })
+    }
+
+    /// A function of the driver, for calls that go past the launcher.
+    pub(crate) fn function<T: Copy>(&self, name: &str) -> T {
+        // SAFETY: the caller names the function's own type.
+        *unsafe { self.library.get::<T>(name.as_bytes()) }.unwrap()
+    }
+
     /// Bytes mapped by virtual memory management.
     pub(crate) fn mapped(&self) -> i64 {
         // SAFETY: the signature is that of the source in this folder.

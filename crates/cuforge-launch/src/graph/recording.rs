@@ -1,0 +1,83 @@
+//! Recordings: captured graphs, checked and complete, of which executable ones are made.
+
+use crate::error::LaunchError;
+use crate::gate::Gate;
+use crate::graph::handles::Template;
+use crate::graph::recorded::{Recorded, Role, Work};
+use crate::graph::replay::Graph;
+use crate::graph_error::GraphError;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a capture recorded. It owns all that its nodes use, so it cannot dangle: modules, views (leased: they can be
+/// written, not released), pinned memory, events and streams.
+///
+/// `Send` and `Sync`. Instantiate it to replay it, put it into another capture as a child, or update a graph from it.
+pub struct Recording {
+    template: Arc<Template>,
+    recorded: Recorded,
+}
+
+impl Recording {
+    pub(crate) fn new(template: Template, recorded: Recorded) -> Self {
+        Self { template: Arc::new(template), recorded }
+    }
+
+    /// How many nodes it has, those of child graphs not counted.
+    pub fn node_count(&self) -> usize {
+        self.recorded.nodes.len()
+    }
+
+    /// An executable graph of it; as many as wanted, each with slots of its own. Some 100 us for a few nodes, 3 us a
+    /// node for many.
+    ///
+    /// # Errors
+    /// [`GraphError::BlockTaken`] for the second graph that one parameter block would feed;
+    /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
+    pub fn instantiate(&self) -> Result<Graph, LaunchError> {
+        let shadow = self.recorded.again()?;
+        let exec = self.template.instantiate(self.recorded.with_priorities)?;
+        Graph::new(exec, self.template.clone(), shadow)
+    }
+
+    pub(crate) fn template(&self) -> &Arc<Template> {
+        &self.template
+    }
+
+    pub(crate) fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
+    /// Its nodes for a graph around it, which takes no slots of it.
+    /// Results may be posted from it only where the host knows how many that makes.
+    pub(crate) fn nestable(&self, gate: &Arc<Gate>, with_posts: bool) -> Result<Recorded, LaunchError> {
+        if !Arc::ptr_eq(self.template.gate(), gate) {
+            return Err(LaunchError::OtherDevice { what: "recording" });
+        }
+        if let Some(what) = unnestable(&self.recorded, with_posts) {
+            return Err(GraphError::NotNestable { what }.into());
+        }
+        self.recorded.again()
+    }
+}
+
+/// What a graph holds that cannot be part of another.
+fn unnestable(recorded: &Recorded, with_posts: bool) -> Option<&'static str> {
+    recorded.nodes.iter().find_map(|node| match &node.work {
+        Work::Conditional { .. } => Some("a conditional node"),
+        Work::Timestamp { .. } => Some("a timestamp"),
+        Work::Child(child) => unnestable(child, with_posts),
+        Work::Kernel(kernel) => match kernel.role {
+            Role::Feed(_) => Some("the feed of a parameter block"),
+            Role::Post(_) if !with_posts => Some("a post to a result ring"),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").field("nodes", &self.node_count()).finish_non_exhaustive()
+    }
+}
