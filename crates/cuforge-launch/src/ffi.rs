@@ -364,6 +364,7 @@ table! {
         func_get_param_info = "cuFuncGetParamInfo" since "12.4" (function: RawFunction, index: usize, offset: *mut usize, bytes: *mut usize);
         launch_kernel_ex = "cuLaunchKernelEx" since "11.8" (config: *const LaunchConfig, function: RawFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void);
         occupancy_clusters = "cuOccupancyMaxActiveClusters" since "11.8" (clusters: *mut c_int, function: RawFunction, config: *const LaunchConfig);
+        ctx_current = "cuCtxGetCurrent" since "4.0" (context: *mut RawContext);
         stream_flags = "cuStreamGetFlags" since "5.5" (stream: RawStream, flags: *mut c_uint);
         stream_priority = "cuStreamGetPriority" since "5.5" (stream: RawStream, priority: *mut c_int);
         event_record_with_flags = "cuEventRecordWithFlags" since "11.1" (event: RawEvent, stream: RawStream, flags: c_uint);

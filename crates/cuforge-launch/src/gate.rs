@@ -215,6 +215,18 @@ impl Gate {
         }
     }
 
+    /// The context is current while this is held. One driver call where it is current already, three where not: for
+    /// what is done between launches, by a thread that may have none.
+    ///
+    /// The driver (580.159.04) takes new parameters of kernel nodes only then; without a context it dies.
+    pub(crate) fn within_context(&self) -> Result<Option<Entered<'_>>, LaunchError> {
+        let mut current = ptr::null_mut();
+        // SAFETY: the pointer is valid for one handle.
+        let asked = unsafe { self.api().ctx_current(&raw mut current) };
+        let known = asked.is_ok_and(|status| status.code == code::SUCCESS && current == self.context);
+        if known { Ok(None) } else { self.enter_even_capturing().map(Some) }
+    }
+
     /// Keeps `what` until the device is idle.
     pub(crate) fn retire(&self, what: Retired) {
         self.retired.lock().push(what);

@@ -207,8 +207,8 @@ impl BoundLaunch {
         timed(on, |on| self.launch(on))
     }
 
-    /// Replaces uniform block and scalars for later launches; launches in flight keep theirs. No allocation, at most one
-    /// driver call.
+    /// Replaces uniform block and scalars for later launches; launches in flight keep theirs. No allocation, at most four
+    /// driver calls.
     ///
     /// # Errors
     /// [`LaunchError::Bind`] where the size differs; nothing is changed then. [`LaunchError::DeviceLost`].
@@ -217,7 +217,7 @@ impl BoundLaunch {
         self.renew()
     }
 
-    /// Replaces the extent for later launches. At most one driver call, where dynamic shared memory grows beyond what the
+    /// Replaces the extent for later launches. At most four driver calls, where dynamic shared memory grows beyond what the
     /// kernel has had three more.
     ///
     /// # Errors

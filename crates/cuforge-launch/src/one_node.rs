@@ -77,13 +77,15 @@ impl OneNode {
         self.gate.check(status)
     }
 
-    /// Other arguments and geometry for later launches; launches in flight keep theirs. One driver call.
+    /// Other arguments and geometry for later launches; launches in flight keep theirs. One driver call, and one to three
+    /// to have the context current.
     pub(crate) fn set(
         &self,
         built: &Built,
         geometry: LaunchGeometry,
         packed: &[u8],
     ) -> Result<(), LaunchError> {
+        let _context = self.gate.within_context()?;
         with_params(built, geometry, packed, |params| {
             // SAFETY: executable and node are alive and belong together; the driver copies the arguments.
             unsafe { self.gate.api().graph_exec_set_kernel(self.exec, self.node, params) }

@@ -50,7 +50,7 @@ fn every_launch_form_computes_the_same() {
         },
         &|rig, arguments| {
             let mut bound = pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
-            let options = LaunchOptions { cooperative: true, cluster: Some([2, 1, 1]), programmatic: true };
+            let options = LaunchOptions { cooperative: true, cluster: Some([2, 1, 1]), programmatic: false };
             let before = rig.fake.calls("cuLaunchKernelEx");
             bound.launch_with(&mut rig.stream, options).unwrap();
             assert_eq!(rig.fake.calls("cuLaunchKernelEx") - before, 1);
@@ -202,7 +202,7 @@ fn a_driver_without_launch_attributes_launches_plainly_and_names_what_options_ne
     let got = run(&mut rig, |rig, arguments| {
         let mut bound = rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
         bound.launch(&mut rig.stream).unwrap();
-        let options = LaunchOptions { programmatic: true, ..LaunchOptions::default() };
+        let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
         let error = bound.launch_with(&mut rig.stream, options).unwrap_err();
         let missing = matches!(error, LaunchError::MissingSymbol { symbol: "cuLaunchKernelEx", .. });
         assert!(missing && error.to_string().contains("11.8"), "{error}");

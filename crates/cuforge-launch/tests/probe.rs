@@ -89,6 +89,7 @@ fn every_function_may_be_missing_and_each_is_named() {
         "cuFuncGetParamInfo",
         "cuLaunchKernelEx",
         "cuOccupancyMaxActiveClusters",
+        "cuCtxGetCurrent",
         "cuStreamGetFlags",
         "cuStreamGetPriority",
         "cuEventRecordWithFlags",

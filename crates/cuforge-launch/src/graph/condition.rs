@@ -120,6 +120,7 @@ impl CaptureScope<'_> {
         let form = Form::While { most: most.max(1) };
         let front = self.front()?;
         let gate = self.line().device().gate().clone();
+        let _context = gate.within_context()?;
         let handle = new_handle(&gate, front.graph, 1, ASSIGN_DEFAULT)?;
         let end = condition.iteration(handle, most.max(1))?;
         let recorded = body.nestable(&gate, true)?;
@@ -138,6 +139,7 @@ impl CaptureScope<'_> {
         bodies: &[&Recording],
     ) -> Result<(), LaunchError> {
         let gate = self.line().device().gate().clone();
+        let _context = gate.within_context()?;
         let recorded =
             bodies.iter().map(|body| body.nestable(&gate, false)).collect::<Result<Vec<_>, _>>()?;
         let handle = new_handle(&gate, self.front()?.graph, 0, 0)?;

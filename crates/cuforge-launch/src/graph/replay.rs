@@ -159,6 +159,11 @@ impl Graph {
     #[cold]
     #[inline(never)]
     pub(crate) fn patch(&mut self) -> Result<(), LaunchError> {
+        if self.patches.dirty.is_empty() {
+            return Ok(());
+        }
+        let gate = self.template.gate().clone();
+        let _context = gate.within_context()?;
         while let Some(&place) = self.patches.dirty.last() {
             self.patch_node(place)?;
             self.patches.dirty.pop();

@@ -168,8 +168,10 @@ R cuDeviceGetAttribute(int *v, int a, int d) {
 static int context_object;
 R cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; BEGIN; *c = &context_object; return 0; }
 R cuDevicePrimaryCtxRelease_v2(int d) { (void)d; BEGIN; return 0; }
-R cuCtxPushCurrent_v2(void *c) { (void)c; BEGIN; return 0; }
-R cuCtxPopCurrent_v2(void **c) { BEGIN; *c = &context_object; return 0; }
+static __thread int contexts;
+R cuCtxPushCurrent_v2(void *c) { (void)c; BEGIN; contexts++; return 0; }
+R cuCtxPopCurrent_v2(void **c) { BEGIN; if (!contexts) return 201; contexts--; *c = &context_object; return 0; }
+R cuCtxGetCurrent(void **c) { BEGIN; *c = contexts ? &context_object : NULL; return 0; }
 R cuCtxSynchronize(void) { BEGIN; SPOILS; let_go(); return 0; }
 R cuCtxGetStreamPriorityRange(int *l, int *g) { BEGIN; *l = 0; *g = -5; return 0; }
 R cuMemGetInfo_v2(size_t *f, size_t *t) { BEGIN; *f = 1 << 29; *t = 1 << 30; return 0; }
@@ -370,6 +372,7 @@ static Node *of(Exec *e, void *node) {
 typedef struct { const char *function; unsigned grid[3], block[3], shared; void **params, **extra; void *kernel, *context; } KernelParams;
 R cuGraphAddKernelNode_v2(void **node, void *graph, void **deps, size_t n, const KernelParams *p) {
     BEGIN;
+    if (!contexts) abort(); /* as the driver does */
     Node *new = add(graph, (Node **)deps, n, KERNEL);
     new->function = p->function;
     memcpy(new->grid, p->grid, sizeof new->grid);
@@ -400,6 +403,7 @@ R cuGraphAddNode_v2(void **node, void *graph, void **deps, const void *data, siz
 }
 R cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const KernelParams *p) {
     BEGIN;
+    if (!contexts) abort(); /* as the driver does */
     Node *n = of(exec, node);
     if (!n || n->type != KERNEL || !p->grid[0] || !p->grid[1] || !p->grid[2]) return 1;
     n->function = p->function;

@@ -15,8 +15,8 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_long};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Counts allocations of the calling thread.
 pub(crate) struct Counting;
@@ -139,19 +139,35 @@ impl Fake {
     }
 }
 
-/// Builds the stand-in into a file that no other test has.
+/// The stand-in in a file that no other test has; each form of it is compiled once.
 pub(crate) fn build(defines: &[&str]) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    static BUILT: Mutex<Vec<(String, PathBuf)>> = Mutex::new(Vec::new());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!("stand-in-{}-{number}.so", std::process::id()));
+    let fresh = || {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        folder.join(format!("stand-in-{}-{number}.so", std::process::id()))
+    };
+    let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let form = defines.join(" ");
+    if !built.iter().any(|(known, _)| *known == form) {
+        let path = fresh();
+        compile(defines, &path);
+        built.push((form.clone(), path));
+    }
+    let path = fresh();
+    let (_, original) = built.iter().find(|(known, _)| *known == form).unwrap();
+    std::fs::copy(original, &path).unwrap();
+    path
+}
+
+fn compile(defines: &[&str], path: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/driver.c");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-Bsymbolic"]);
-    compiler.args(defines.iter().map(|define| format!("-D{define}"))).arg(source).arg("-o").arg(&path);
+    compiler.args(defines.iter().map(|define| format!("-D{define}"))).arg(source).arg("-o").arg(path);
     let built = compiler.status().expect("a C compiler, which Rust links with too");
     assert!(built.success(), "the stand-in driver does not build");
-    path
 }
 
 /// A copy of a built library that lacks one symbol: its name is spoilt in the file.

@@ -1,0 +1,85 @@
+// Kernels of the graph tests and the graph bench. graph.ptx is what NVRTC 12.9 makes of this file with
+// --gpu-architecture=compute_75, its .version lowered to 7.8; graph_sm90.ptx with compute_90. From 9.0 on every kernel
+// waits for the one before it and lets the next begin.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#if __CUDA_ARCH__ >= 900
+#define BEGIN                                                      \
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); \
+    asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define BEGIN
+#endif
+
+// Adds one to each word.
+extern "C" __global__ void increment(u32 *out, u32 n)
+{
+    BEGIN;
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] += 1;
+    }
+}
+
+// Sets each word to a value.
+extern "C" __global__ void set(u32 *out, u32 value, u32 n)
+{
+    BEGIN;
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = value;
+    }
+}
+
+// One step of a chain: each word from the one before it, so that neither a lost nor a doubled step goes unseen.
+extern "C" __global__ void step(u32 *out, u32 n)
+{
+    BEGIN;
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = out[i] * 1664525u + 1013904223u;
+    }
+}
+
+// Takes a word to where it is written twice more than it was read: `to[i] = from[i]`.
+extern "C" __global__ void move(u32 *to, const u32 *from, u32 n)
+{
+    BEGIN;
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        to[i] = from[i];
+    }
+}
+
+// Puts a value at the place that the word `at` names.
+extern "C" __global__ void append(u32 *list, const u32 *at, u32 capacity)
+{
+    BEGIN;
+    const u32 place = *at;
+    if (place < capacity) {
+        list[place] = place * 2654435761u + 1;
+    }
+}
+
+// Counts a word down to 0.
+extern "C" __global__ void count_down(u32 *word)
+{
+    BEGIN;
+    if (*word > 0) {
+        *word -= 1;
+    }
+}
+
+// Waits on the device for so many nanoseconds, then adds one.
+extern "C" __global__ void late(u32 *out, u64 nanoseconds)
+{
+    BEGIN;
+    u64 start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - start < nanoseconds);
+    *out += 1;
+}
