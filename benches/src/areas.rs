@@ -15,6 +15,11 @@ pub const AREAS: &[Area] = &[
         run: crate::launch::run,
     },
     Area {
+        name: "graph",
+        about: "graph replays, slots, token loops and device loops beside raw driver calls, cudarc and PyTorch (needs a GPU)",
+        run: crate::graph::run,
+    },
+    Area {
         name: "slab",
         about: "the allocators: ring, general, tail, utilisation, frames, beside published ones",
         run: crate::slab::run,

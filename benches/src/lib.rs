@@ -9,6 +9,7 @@ mod chart;
 mod comparison;
 mod compile;
 mod figure;
+mod graph;
 mod launch;
 mod machine;
 mod oracle;

@@ -1,6 +1,11 @@
 //! Captures and graphs on a real GPU: what was captured is what runs, again and again, and nothing of it goes away too soon.
 
-#![allow(clippy::expect_used, reason = "a test program, its helpers included")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test program, its helpers included"
+)]
 
 mod gpu_support;
 

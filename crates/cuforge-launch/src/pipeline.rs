@@ -118,6 +118,12 @@ impl Pipeline {
         self.built.attributes
     }
 
+    /// Whether the kernel's text waits for the kernel before it, so that it can be launched before that has ended
+    /// ([`LaunchOptions::programmatic`](crate::LaunchOptions::programmatic)).
+    pub fn waits_for_predecessor(&self) -> bool {
+        self.built.waits
+    }
+
     /// Where each parameter lies in the packed block that a launch hands over.
     pub fn layout(&self) -> &ParameterLayout {
         &self.built.layout

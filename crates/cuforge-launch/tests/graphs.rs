@@ -1,5 +1,12 @@
 //! Captures and graphs on a stand-in driver: what is recorded is what runs, what does not fit is named, nothing leaks.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test program, its helpers included"
+)]
+
 mod support;
 
 use cuforge_core::{Access, Arguments, BufferView, Extent, LaunchGeometry};

@@ -8,7 +8,8 @@ use cuforge_core::{
     Language, ModuleImage, Request, Rewound, Schedule, Target,
 };
 use cuforge_launch::{
-    BoundLaunch, Closed, Device, LaunchError, Pipeline, Prefetched, Prefetcher, Slab, Stream,
+    BoundLaunch, CaptureScope, Closed, Device, DeviceLoop, Graph, LaunchError, ParameterBlock, Pipeline,
+    Prefetched, Prefetcher, Recording, ResultRing, Slab, Stream,
 };
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -223,6 +224,54 @@ impl Session {
         extent: Extent,
     ) -> Result<BoundLaunch, SessionError> {
         Ok(pipeline.bind(&self.slab, arguments, extent)?)
+    }
+
+    /// Records what `record` submits, in place of running it; see [`Stream::capture`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn capture(
+        &mut self,
+        record: impl FnOnce(&mut CaptureScope<'_>) -> Result<(), LaunchError>,
+    ) -> Result<Recording, SessionError> {
+        Ok(self.stream.capture(record)?)
+    }
+
+    /// Replays a graph on the session's stream; see [`Graph::replay`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn replay(&mut self, graph: &mut Graph) -> Result<(), SessionError> {
+        Ok(graph.replay(&mut self.stream)?)
+    }
+
+    /// A loop over `body` on the device; see [`Stream::device_loop`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn device_loop(
+        &mut self,
+        word: &BufferView,
+        most: u32,
+        body: impl FnOnce(&mut CaptureScope<'_>) -> Result<(), LaunchError>,
+    ) -> Result<DeviceLoop, SessionError> {
+        Ok(self.stream.device_loop(&self.slab, word, most, body)?)
+    }
+
+    /// Values that change from replay to replay; see [`ParameterBlock`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn parameter_block(&mut self, view: &BufferView) -> Result<ParameterBlock, SessionError> {
+        Ok(ParameterBlock::new(&mut self.stream, &self.slab, view)?)
+    }
+
+    /// Results that graphs post while they run; see [`ResultRing`].
+    ///
+    /// # Errors
+    /// [`SessionError::Launch`].
+    pub fn result_ring(&mut self, bytes: usize, slots: usize) -> Result<ResultRing, SessionError> {
+        Ok(ResultRing::new(&mut self.stream, &self.slab, bytes, slots)?)
     }
 
     /// Waits for the session's stream.

@@ -7,6 +7,7 @@ use crate::graph::pinned_view::Uses;
 use crate::graph::recorded::{Form, Recorded, Role, Work};
 use crate::graph::result_ring::Ring;
 use crate::graph_error::GraphError;
+use crate::ranges::range;
 use crate::stream::Stream;
 use cuforge_core::MAX_QUEUES;
 use std::fmt;
@@ -83,6 +84,7 @@ impl Graph {
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
     #[inline]
     pub fn replay(&mut self, on: &mut Stream) -> Result<(), LaunchError> {
+        range!("replay");
         on.same_device_as(self.template.gate())?;
         on.admit()?;
         if !self.patches.dirty.is_empty() {

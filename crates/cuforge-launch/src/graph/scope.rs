@@ -315,7 +315,11 @@ impl<'s> CaptureScope<'s> {
     ) -> Result<(), LaunchError> {
         let mut recorder = self.recorder.borrow_mut();
         recorder.admit()?;
-        let outcome = submit(self.line.device().gate(), self.line.raw());
+        let gate = self.line.device().gate();
+        // A copy that is captured without a current context cannot be changed later: the driver (580.159.04) then does
+        // not know of which context its ends are.
+        let _context = gate.within_context()?;
+        let outcome = submit(gate, self.line.raw());
         recorder.judge(outcome, &|| operation.to_owned())?;
         let node = recorder.made(self.line.raw(), &|| operation.to_owned())?;
         self.last = Some(recorder.push(node, work));
