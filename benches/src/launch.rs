@@ -1,9 +1,12 @@
 //! Launches and copies on a GPU: bound launches beside raw driver calls and cudarc's builder, uploads beside the driver's.
 //!
-//! Every pair runs interleaved in one process. The CPU cost of a launch is taken in bursts of 32 into a drained queue.
+//! Every pair runs interleaved in one process, other projects in one beside it. The CPU cost of a launch is taken in bursts
+//! of 32 into a drained queue.
 #![allow(unsafe_code, reason = "the rivals are raw driver calls")]
 
+mod peers;
 mod raw;
+mod start;
 
 use crate::area::{Measured, Settings};
 use crate::figure::{Bar, Figure, Spread};
@@ -14,9 +17,12 @@ use cuforge_core::{
     Stamp, Stats,
 };
 use cuforge_launch::{
-    BoundLaunch, Device, Mailbox, PinnedBuffer, Pipeline, Prefetcher, Slab, SlabOptions, Stream, Upload,
+    BoundLaunch, Device, Mailbox, OwnedUpload, PinnedBuffer, Pipeline, Prefetcher, Slab, SlabOptions, Stream,
+    Upload,
 };
+use peers::Peers;
 use raw::{BURST, Raw};
+pub use start::as_child;
 use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
@@ -35,9 +41,12 @@ pub(crate) fn run(settings: &Settings) -> Measured {
     let mut bench = Bench::new()?;
     println!("  {} on {:?}", bench.device.adapter().name, bench.device.driver());
     let mut figures = bench.launches(rounds)?;
+    figures.extend(bench.peers(rounds)?);
     figures.extend(bench.waits(rounds)?);
     figures.extend(bench.overlap(rounds)?);
+    figures.extend(bench.overlap_owned(rounds)?);
     figures.extend(bench.uploads(if settings.quick { 5 } else { rounds })?);
+    figures.extend(start::measure(rounds)?);
     Ok(figures)
 }
 
@@ -98,7 +107,7 @@ impl Bench {
         let mut with_pointers =
             || raw.burst(raw_stream, || raw.launch_pointers(function, raw_stream, &packed));
         let mut with_packed = || raw.burst(raw_stream, || raw.launch_packed(function, raw_stream, &packed));
-        let mut other = Stream::new(&self.device)?;
+        let (mut other, mut other_stream) = (Stream::new(&self.device)?, Stream::new(&self.device)?);
         let mut unbound = || {
             let extent = Extent::Elements(128);
             burst(&mut other, |stream| Ok(pipeline.launch(stream, slab, arguments, extent)?))
@@ -133,6 +142,45 @@ impl Bench {
             None,
         );
         ratio("bound launch / cudarc's builder", compare(turns, &mut ours, &mut builder)?, None);
+        let mut changing = self.bound()?;
+        let mut turn = 0u32;
+        let mut renewed = || {
+            burst(&mut other_stream, |stream| {
+                turn = turn.wrapping_add(1);
+                let values = [turn.to_le_bytes(), 128u32.to_le_bytes()];
+                changing.set_values(values.as_flattened())?;
+                Ok(changing.launch(stream)?)
+            })
+        };
+        ratio(
+            "new values and bound launch / raw with kernelParams",
+            compare(turns, &mut renewed, &mut with_pointers)?,
+            None,
+        );
+        Ok(figures)
+    }
+
+    /// The same through other projects, each burst in their own process, in turns with ours.
+    fn peers(&mut self, rounds: usize) -> Measured {
+        let mut bound = self.bound()?;
+        let stream = &mut self.stream;
+        let mut peers = match Peers::start() {
+            Ok(peers) => peers,
+            Err(why) => {
+                println!("  no peers: {why}");
+                return Ok(Vec::new());
+            }
+        };
+        let turns = rounds * 8;
+        let mut figures = Vec::new();
+        for (name, version) in peers.ready() {
+            println!("  {name} {version}");
+            let spread = repeat(turns, || peers.burst(&name))?;
+            figures.push(Figure::new(format!("launch through {name}"), "ns", spread, turns));
+            let ours = || burst(stream, |stream| Ok(bound.launch(stream)?));
+            let spread = compare(turns, ours, || peers.burst(&name))?;
+            figures.push(Figure::new(format!("bound launch / {name}"), "ratio", spread, turns));
+        }
         Ok(figures)
     }
 
@@ -256,6 +304,89 @@ impl Bench {
             Figure::new("copy of 64 MiB hidden behind compute", "share", spread(&hidden)?, rounds)
                 .with_bar(Bar::AtLeast(0.95)),
             Figure::new("host held by a pinned prefetch of 64 MiB", "us", spread(&held)?, rounds)
+                .with_bar(Bar::AtMost(50.0)),
+        ])
+    }
+
+    /// The same from memory that the caller owns, which threads bring into pinned memory: behind some 6 ms of compute.
+    fn overlap_owned(&mut self, rounds: usize) -> Measured {
+        const BYTES: usize = 64 * MIB;
+        const STEPS: u32 = 6;
+        let parameters = vec![
+            Parameter::buffer("data", 0, Element::U32, Access::StorageReadWrite),
+            Parameter::scalar("n", Element::U32),
+            Parameter::scalar("rounds", Element::U32),
+        ];
+        let grind = pipeline(&self.device, "grind", parameters, 256)?;
+        let geometry = LaunchGeometry { grid: [1056, 1, 1], block: [256, 1, 1], shared_bytes: 0 };
+        let values = [(BYTES as u32 / 4).to_le_bytes(), 20_000u32.to_le_bytes()].concat();
+        let request = Request::new(BYTES as u64);
+        let mut prefetcher = Prefetcher::new(&self.slab, &request, 2)?;
+        let target = self.slab.acquire(&request)?;
+        let (slab, stream) = (self.slab.clone(), &mut self.stream);
+        let compute = |stream: &mut Stream, view: BufferView| -> Result<(), Box<dyn Error>> {
+            let view = view.bound_to(0, 0, Access::StorageReadWrite)?;
+            let arguments = Arguments { views: &[view], by_value: &values };
+            Ok(grind.launch(stream, &slab, arguments, Extent::Geometry(geometry))?)
+        };
+        let milliseconds = |start: Instant| start.elapsed().as_secs_f64() * 1e3 / f64::from(STEPS);
+        let mut sources: VecDeque<Vec<u8>> = (1..=3).map(|byte| vec![byte; BYTES]).collect();
+        let mut away: VecDeque<OwnedUpload<Vec<u8>>> = VecDeque::new();
+        let (mut hidden, mut held, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..=rounds {
+            let start = Instant::now();
+            for _ in 0..STEPS {
+                compute(stream, target)?;
+            }
+            stream.synchronize()?;
+            let computing = milliseconds(start);
+            let start = Instant::now();
+            for _ in 0..STEPS {
+                let source = sources.pop_front().ok_or("no source")?;
+                let upload = slab.upload_owned(stream, &target, source).map_err(|unsent| unsent.error)?;
+                compute(stream, target)?;
+                sources.push_back(upload.wait()?);
+                stream.synchronize()?;
+            }
+            let serial = milliseconds(start);
+            let mut push = |prefetcher: &mut Prefetcher| -> Result<(), Box<dyn Error>> {
+                let source = match sources.pop_front() {
+                    Some(source) => source,
+                    None => away.pop_front().ok_or("no source")?.wait()?,
+                };
+                let start = Instant::now();
+                let upload = prefetcher.push_owned(source).map_err(|unsent| unsent.error)?;
+                held.push(start.elapsed().as_secs_f64() * 1e6);
+                away.push_back(upload);
+                Ok(())
+            };
+            push(&mut prefetcher)?;
+            let mut lease = Some(prefetcher.take(stream)?.ok_or("nothing was prefetched")?);
+            stream.synchronize()?;
+            let start = Instant::now();
+            for _ in 0..STEPS {
+                let now = lease.take().ok_or("no buffer")?;
+                compute(stream, now.view())?;
+                drop(now);
+                push(&mut prefetcher)?;
+                lease = prefetcher.take(stream)?;
+            }
+            stream.synchronize()?;
+            let both = milliseconds(start);
+            drop(lease);
+            stream.synchronize()?;
+            while let Some(upload) = away.pop_front() {
+                sources.push_back(upload.wait()?);
+            }
+            hidden.push(1.0 - (both - computing) / (serial - computing));
+            alone.push(computing);
+        }
+        let spread = |samples: &[f64]| Spread::of(&samples[1..]).ok_or("no samples that are numbers");
+        Ok(vec![
+            Figure::new("compute of one longer step", "ms", spread(&alone)?, rounds),
+            Figure::new("owned 64 MiB hidden behind compute", "share", spread(&hidden)?, rounds)
+                .with_bar(Bar::AtLeast(0.95)),
+            Figure::new("host held by an owned prefetch of 64 MiB", "us", spread(&held)?, rounds)
                 .with_bar(Bar::AtMost(50.0)),
         ])
     }

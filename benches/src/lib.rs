@@ -24,6 +24,7 @@ pub use areas::AREAS;
 pub use chart::{Chart, charts};
 pub use comparison::{Change, Compared, compare_runs, missing};
 pub use figure::{Bar, Figure, Spread};
+pub use launch::as_child;
 pub use machine::Machine;
 pub use record::{Row, Run, SCHEMA};
 pub use rounds::{compare, repeat};

@@ -25,6 +25,16 @@ struct Wanted {
 }
 
 fn main() -> ExitCode {
+    // One of the processes whose start is measured.
+    if let Some(started) = cuforge_benches::as_child() {
+        return started.map_or_else(
+            |error| {
+                println!("{error}");
+                ExitCode::from(1)
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     let wanted = match read(env::args_os().skip(1).collect()) {
         Ok(wanted) => wanted,
         Err(error) => {

@@ -25,6 +25,18 @@ fn the_device_says_who_it_is_and_what_it_allows() {
     assert!(free <= total && total <= limits.memory_bytes + (1 << 30));
     assert!(adapter.uuid.is_some_and(|uuid| uuid != [0; 16]));
     assert_eq!(limits.warp_size, 32);
+    assert_eq!(adapter.vendor_id, 0x10de);
+    assert!(!adapter.name.is_empty() && adapter.pci_address.as_ref().is_some_and(|text| text.contains(':')));
+    assert!(adapter.driver_version.is_some() && adapter.driver.contains("NVIDIA"));
+    assert!(adapter.compute_capability.is_some_and(|capability| capability.major >= 7));
+    assert!(limits.max_threads_per_block >= 1024 && limits.max_block.iter().all(|size| *size >= 64));
+    assert!(limits.max_grid.iter().all(|size| *size >= 65_535) && limits.multiprocessors > 0);
+    assert!(limits.max_shared_bytes >= 49_152 && limits.max_shared_bytes_opt_in >= limits.max_shared_bytes);
+    let more = rig.device.capabilities();
+    assert!(more.max_threads_per_multiprocessor >= limits.max_threads_per_block && more.subgroups);
+    assert!(more.shared_bytes_per_multiprocessor >= limits.max_shared_bytes && more.l2_bytes > 0);
+    assert!(more.registers_per_multiprocessor >= more.max_registers_per_block && more.cooperative_launch);
+    assert!(more.unified_addressing && more.ray_tracing_cores.is_none());
     assert!(rig.device.driver().library().is_absolute());
     assert!(Device::open(9_999).is_err());
 }
@@ -72,6 +84,82 @@ fn every_launch_form_computes_the_same_bits() {
         let got: Vec<f32> = rig.read(&y);
         assert!(got.iter().zip(&expected).all(|(g, e)| g.to_bits() == e.to_bits()), "form {form}");
     }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_bound_launch_follows_its_values_and_extent_on_every_stream() {
+    const N: u32 = 4_096;
+    let mut rig = Rig::new(8);
+    let out = rig.words(u64::from(N), 0);
+    let fill = rig.kernel(PLAIN, "fill", 256, &[Take::Buffer, SCALAR, SCALAR]);
+    let at = |seed: u32, i: u32| seed.wrapping_mul(2_654_435_761).wrapping_add(i);
+    let values = pack(&[0, N]);
+    let arguments = Arguments { views: &[out], by_value: &values };
+    let slab = rig.slab.clone();
+    let mut bound = fill.bind(&slab, arguments, Extent::Elements(u64::from(N))).unwrap();
+    let mut others: Vec<_> = (0..3).map(|_| Stream::new(&rig.device).unwrap()).collect();
+    for seed in 1..40u32 {
+        // Fewer elements than before, none, and more; launches in flight keep what they had.
+        let n = [N, 100, 0, N / 2][seed as usize % 4];
+        slab.fill(&mut rig.stream, &out, 0xff).unwrap();
+        rig.stream.synchronize().unwrap();
+        bound.set_values(&pack(&[seed, n])).unwrap();
+        bound.set_extent(Extent::Elements(u64::from(n))).unwrap();
+        let on = match seed as usize % 5 {
+            4 => &mut rig.stream,
+            _ => &mut others[seed as usize % 3],
+        };
+        bound.launch(on).unwrap();
+        on.synchronize().unwrap();
+        let got = rig.read::<u32>(&out);
+        let right = |(i, word): (u32, &u32)| *word == if i < n { at(seed, i) } else { u32::MAX };
+        assert!((0..).zip(&got).all(right), "seed {seed}");
+    }
+    assert!(bound.set_values(&[0; 3]).is_err());
+    let kernel = rig.kernel(PLAIN, "shared_sum", 256, &[Take::Buffer, SCALAR]);
+    let geometry = |bytes| LaunchGeometry { grid: [1; 3], block: [256, 1, 1], shared_bytes: bytes };
+    let values = pack(&[4_096]);
+    let arguments = Arguments { views: &[out], by_value: &values };
+    let mut bound = kernel.bind(&slab, arguments, Extent::Geometry(geometry(16_384))).unwrap();
+    bound.launch(&mut rig.stream).unwrap();
+    let most = rig.device.constraints().max_shared_bytes_opt_in;
+    bound.set_extent(Extent::Geometry(geometry(most))).unwrap();
+    bound.set_values(&pack(&[most / 4])).unwrap();
+    bound.launch(&mut rig.stream).unwrap();
+    assert_eq!(rig.read::<u32>(&out)[0], (0..most / 4).fold(0u32, u32::wrapping_add));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn bound_launches_come_and_go_while_their_kernels_run_and_leave_nothing_behind() {
+    let mut rig = Rig::new(8);
+    let (count, word) = (rig.words(1, 0), rig.words(1, 0));
+    let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
+    let fill = rig.kernel(PLAIN, "fill", 32, &[Take::Buffer, SCALAR, SCALAR]);
+    let slab = rig.slab.clone();
+    let late = 20_000_000u64.to_le_bytes();
+    let spinning = Arguments { views: &[count], by_value: &late };
+    let values = pack(&[3, 1]);
+    let filling = Arguments { views: &[word], by_value: &values };
+    let round = |rig: &mut Rig| {
+        spin.launch(&mut rig.stream, &slab, spinning, Extent::Elements(1)).unwrap();
+        let mut launches: Vec<_> =
+            (0..64).map(|_| fill.bind(&slab, filling, Extent::Elements(1)).unwrap()).collect();
+        for launch in &mut launches {
+            launch.launch(&mut rig.stream).unwrap();
+        }
+        drop(launches);
+        assert!(!rig.stream.is_idle().unwrap(), "a drop waited for the kernel");
+        rig.stream.synchronize().unwrap();
+    };
+    round(&mut rig);
+    let (before, _) = rig.device.memory_info().unwrap();
+    (0..20).for_each(|_| round(&mut rig));
+    let (after, _) = rig.device.memory_info().unwrap();
+    assert!(after + (32 << 20) > before, "{} MiB are gone", (before - after) >> 20);
+    assert_eq!(rig.read::<u32>(&word), [3u32.wrapping_mul(2_654_435_761)]);
+    assert_eq!(rig.device.close().unwrap().drop_errors, 0);
 }
 
 #[test]

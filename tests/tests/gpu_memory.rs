@@ -1,16 +1,24 @@
 //! Memory on a real GPU: copies whole at every size, growth under running kernels, nothing granted while in use.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program, its helpers included")]
+
 mod gpu_support;
 
-use cuforge_core::{Access, Arguments, Element, Extent, Request};
-use cuforge_launch::{Device, LaunchError, SlabOptions, Stream};
-use gpu_support::{Counting, PLAIN, Rig, Take, pack};
+use cuforge_core::{Access, Arguments, Element, Extent, Lifetime, Request, SlabAllocator};
+use cuforge_launch::{Device, DeviceOptions, Driver, LaunchError, SlabOptions, Stream};
+use cuforge_slab::{RegionLayout, RegionSlab, SlabLimits};
+use gpu_support::{Counting, PLAIN, Rig, Take};
 use std::time::Instant;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
 const SCALAR: Take = Take::Scalar(Element::U32);
+
+/// Sizes and rounds in full: without it a test is short enough for compute-sanitizer.
+fn long() -> bool {
+    std::env::var_os("CUFORGE_LONG").is_some()
+}
 
 fn pattern(len: usize, salt: u64) -> Vec<u8> {
     let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -26,9 +34,14 @@ fn pattern(len: usize, salt: u64) -> Vec<u8> {
 #[ignore = "needs a GPU"]
 fn copies_of_every_size_arrive_whole_in_both_directions() {
     let mut rig = Rig::new(512);
-    let target = rig.slab.acquire(&Request::new(400 << 20)).unwrap();
     let slab = rig.slab.clone();
-    let sizes = [1, 3, 4096, 524_287, 524_288, 524_289, (4 << 20) - 1, 4 << 20, (64 << 20) + 13, 300 << 20];
+    // Around a segment of the ring, the whole ring, and the chunks of large writes.
+    let mut sizes = vec![1, 3, 4096, 524_287, 524_288, 524_289, (4 << 20) - 1, 4 << 20, (32 << 20) + 13];
+    if long() {
+        sizes.extend([(64 << 20) + 13, 300 << 20]);
+    }
+    let most = sizes.iter().copied().max().unwrap_or(1);
+    let target = slab.acquire(&Request::new(most as u64)).unwrap();
     for (salt, len) in (1..).zip(sizes) {
         let bytes = pattern(len, salt);
         slab.write(&mut rig.stream, &target, &bytes).unwrap();
@@ -43,7 +56,8 @@ fn copies_of_every_size_arrive_whole_in_both_directions() {
 fn many_small_writes_in_a_row_keep_their_bytes_though_the_ring_turns() {
     let mut rig = Rig::new(256);
     let slab = rig.slab.clone();
-    let views: Vec<_> = (0..2_000).map(|_| slab.acquire(&Request::new(100_000)).unwrap()).collect();
+    let count = if long() { 2_000 } else { 200 };
+    let views: Vec<_> = (0..count).map(|_| slab.acquire(&Request::new(100_000)).unwrap()).collect();
     for (salt, view) in (1u64..).zip(&views) {
         slab.write(&mut rig.stream, view, &pattern(100_000, salt)).unwrap();
     }
@@ -70,11 +84,12 @@ fn fresh_bytes_are_zero_and_the_slab_grows_under_a_running_kernel_without_moving
     let mut bound = spin.bind(&rig.slab, arguments, Extent::Elements(1)).unwrap();
     bound.launch(&mut rig.stream).unwrap();
     let start = Instant::now();
-    rig.slab.grow(1 << 30).unwrap();
+    let more: u64 = if long() { 1 << 30 } else { 128 << 20 };
+    rig.slab.grow(more).unwrap();
     let grown = start.elapsed();
     assert!(!rig.stream.is_idle().unwrap(), "the kernel was waited for: growth took {grown:?}");
-    println!("grew by 1 GiB in {grown:?} under a running kernel");
-    let big = rig.slab.acquire(&Request::new(1 << 30)).unwrap();
+    println!("grew by {} MiB in {grown:?} under a running kernel", more >> 20);
+    let big = rig.slab.acquire(&Request::new(more)).unwrap();
     assert!(rig.read::<u64>(&big).iter().all(|word| *word == 0));
     assert_eq!(rig.slab.address_of(&first).unwrap(), address);
     assert_eq!(rig.read::<u32>(&done), [1]);
@@ -88,22 +103,22 @@ fn poison_shows_in_what_nobody_wrote() {
     assert!(rig.read::<u32>(&view).iter().all(|word| *word == 0xa5a5_a5a5));
 }
 
-#[test]
-#[ignore = "needs a GPU"]
-fn transient_memory_is_never_granted_while_work_in_flight_uses_it() {
-    // 32 buffers fit; every round takes one, fills it, has another kernel check it, and gives it back at once.
-    const WORDS: u32 = 16_384;
-    let rounds = if std::env::var_os("CUFORGE_LONG").is_some() { 1_000_000 } else { 20_000 };
-    let mut rig = Rig::new(2);
+/// Words of a transient buffer.
+const WORDS: u32 = 16_384;
+
+/// Every round takes a buffer, fills it, has a kernel on another stream check every word of it, and gives it back at once,
+/// while both kernels are still to run. Some 32 buffers fit.
+fn transients_stay_whole(allocator: Box<dyn SlabAllocator + Send>, device: Device, rounds: u32) {
+    let mut rig = Rig::over(device, allocator);
     let wrong = rig.words(1, 1);
     rig.write(&wrong, &[0u32]);
     let fill = rig.kernel(PLAIN, "fill", 256, &[Take::Buffer, SCALAR, SCALAR]);
     let check = rig.kernel(PLAIN, "check", 256, &[Take::Read, Take::Buffer, SCALAR, SCALAR]);
     let mut other = Stream::new(&rig.device).unwrap();
     let (slab, extent) = (rig.slab.clone(), Extent::Elements(u64::from(WORDS)));
+    let request = Request::new(u64::from(WORDS) * 4).with_lifetime(Lifetime::Transient);
     let mut waited = 0;
     for seed in 0..rounds {
-        let request = Request::new(u64::from(WORDS) * 4);
         let view = match slab.acquire(&request) {
             Ok(view) => view,
             Err(LaunchError::Refused(_)) => {
@@ -113,18 +128,89 @@ fn transient_memory_is_never_granted_while_work_in_flight_uses_it() {
             Err(error) => panic!("{error}"),
         };
         let view = view.bound_to(0, 0, Access::StorageReadWrite).unwrap();
-        let values = pack(&[seed, WORDS]);
-        fill.launch(&mut rig.stream, &slab, Arguments { views: &[view], by_value: &values }, extent).unwrap();
+        let values = [seed.to_le_bytes(), WORDS.to_le_bytes()];
+        let by_value = values.as_flattened();
+        fill.launch(&mut rig.stream, &slab, Arguments { views: &[view], by_value }, extent).unwrap();
         // Filled on one stream, checked on another.
         other.wait_for(&mut rig.stream).unwrap();
-        let arguments = Arguments { views: &[view, wrong], by_value: &values };
-        check.launch(&mut other, &slab, arguments, extent).unwrap();
+        check.launch(&mut other, &slab, Arguments { views: &[view, wrong], by_value }, extent).unwrap();
         slab.release(view).unwrap();
     }
     other.synchronize().unwrap();
     assert_eq!(rig.read::<u32>(&wrong), [0]);
     println!("{rounds} rounds, {waited} of them waited for memory");
     assert!(waited > 0, "memory never ran short, so nothing was shown");
+}
+
+/// The default allocator with a ring of half a slab for transients.
+fn regions() -> Box<dyn SlabAllocator + Send> {
+    let layout = RegionLayout { transient_bytes: 1 << 20, read_only_bytes: 0 };
+    Box::new(RegionSlab::with_layout(2 << 20, layout, SlabLimits::default()).unwrap())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn transient_memory_is_never_granted_while_work_in_flight_uses_it() {
+    for allocator in [gpu_support::FirstFit::boxed(2 << 20), regions()] {
+        transients_stay_whole(allocator, Device::open(0).unwrap(), 2_000);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: soak"]
+fn a_million_transients_stay_whole_in_the_default_allocator() {
+    transients_stay_whole(regions(), Device::open(0).unwrap(), if long() { 1_000_000 } else { 50_000 });
+}
+
+#[test]
+#[ignore = "needs a GPU: soak"]
+fn a_million_transients_stay_whole_in_a_plain_allocator() {
+    let allocator = gpu_support::FirstFit::boxed(2 << 20);
+    transients_stay_whole(allocator, Device::open(0).unwrap(), if long() { 1_000_000 } else { 50_000 });
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn where_streams_cannot_write_words_events_tell_how_far_they_are() {
+    let options = DeviceOptions { seal_by_events: true };
+    let device = Device::open_with(Driver::load().unwrap(), 0, options).unwrap();
+    assert!(device.seals_by_events() && !Device::open(0).unwrap().seals_by_events());
+    transients_stay_whole(regions(), device.clone(), 2_000);
+    let mut rig = Rig::over(device, gpu_support::FirstFit::boxed(8 << 20));
+    let slab = rig.slab.clone();
+    let views: Vec<_> = (0..60).map(|_| slab.acquire(&Request::new(100_000)).unwrap()).collect();
+    for (salt, view) in (1u64..).zip(&views) {
+        slab.write(&mut rig.stream, view, &pattern(100_000, salt)).unwrap();
+    }
+    let tickets: Vec<_> = views.iter().map(|view| slab.read_later(&mut rig.stream, view).unwrap()).collect();
+    for (salt, ticket) in (1u64..).zip(tickets) {
+        assert!(ticket.wait_vec::<u8>().unwrap() == pattern(100_000, salt), "view {salt}");
+    }
+    // A kernel that runs is seen as running, and as done afterwards.
+    let done = rig.words(1, 0);
+    let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
+    let nanoseconds = 50_000_000u64.to_le_bytes();
+    let arguments = Arguments { views: &[done], by_value: &nanoseconds };
+    spin.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1)).unwrap();
+    let ticket = slab.read_later(&mut rig.stream, &done).unwrap();
+    assert!(!ticket.is_done());
+    ticket.wait_vec::<u32>().unwrap();
+    assert!(rig.stream.is_idle().unwrap());
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_dropped_device_gives_its_slabs_back_while_others_hold_the_context() {
+    let held = Device::open(0).unwrap();
+    let (before, _) = held.memory_info().unwrap();
+    for _ in 0..4 {
+        let mut rig = Rig::new(1024);
+        let view = rig.words(1, 0);
+        rig.write(&view, &[1u32]);
+        rig.stream.synchronize().unwrap();
+    }
+    let (after, _) = held.memory_info().unwrap();
+    assert!(after + (256 << 20) > before, "{} MiB are gone", (before - after) >> 20);
 }
 
 #[test]

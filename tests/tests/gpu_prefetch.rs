@@ -49,7 +49,16 @@ fn late_check(rig: &Rig) -> (Pipeline, BufferView) {
 #[test]
 #[ignore = "needs a GPU"]
 fn a_guarded_prefetch_is_never_wrong() {
-    let rounds = 100_000;
+    guarded(1_000);
+}
+
+#[test]
+#[ignore = "needs a GPU: soak"]
+fn a_guarded_prefetch_is_never_wrong_in_100_000_rounds() {
+    guarded(100_000);
+}
+
+fn guarded(rounds: u32) {
     let mut rig = Rig::new(8);
     let (kernel, wrong) = late_check(&rig);
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 2).unwrap();
@@ -61,6 +70,90 @@ fn a_guarded_prefetch_is_never_wrong() {
     }
     assert_eq!(rig.read::<u32>(&wrong), [0]);
     println!("{rounds} rounds in {:?}", start.elapsed());
+}
+
+/// A source that is told apart from any other by its own seed.
+fn seeded(seed: u32, bytes: usize) -> Vec<u8> {
+    let mut source = vec![0; bytes];
+    sequence(seed, &mut source);
+    source
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_prefetch_from_owned_memory_is_never_wrong_and_gives_every_buffer_back() {
+    let mut rig = Rig::new(8);
+    let (kernel, wrong) = late_check(&rig);
+    let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 3).unwrap();
+    let mut sources: Vec<_> = (0..3).map(|seed| Some(seeded(seed, BYTES))).collect();
+    let mut tickets = std::collections::VecDeque::new();
+    for seed in 0..2_000u32 {
+        let source = match sources.pop().flatten() {
+            Some(source) => source,
+            None => {
+                let ticket: cuforge_launch::OwnedUpload<Vec<u8>> = tickets.pop_front().unwrap();
+                ticket.wait().unwrap()
+            }
+        };
+        let mut source = source;
+        assert_eq!(source.len(), BYTES);
+        sequence(seed, &mut source);
+        // Pinned, staged and owned pushes share the buffers.
+        if seed % 7 == 3 {
+            prefetcher.push(BYTES, |bytes| sequence(seed, bytes)).unwrap();
+            sources.push(Some(source));
+        } else {
+            tickets.push_back(prefetcher.push_owned(source).unwrap());
+        }
+        let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
+        check_late(&mut rig, &kernel, lease.view(), wrong, seed, 5_000);
+    }
+    assert_eq!(rig.read::<u32>(&wrong), [0]);
+    let full: Vec<_> = (0..3).map(|_| prefetcher.push_owned(vec![0; 4]).unwrap()).collect();
+    let refused = prefetcher.push_owned(vec![7; 9]).unwrap_err();
+    assert!(matches!(refused.error, cuforge_launch::LaunchError::PrefetchFull { depth: 3 }));
+    assert_eq!(refused.source, [7; 9]);
+    for ticket in full {
+        assert_eq!(ticket.wait().unwrap(), [0; 4]);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn uploads_from_owned_memory_keep_their_place_in_the_stream() {
+    let mut rig = Rig::new(128);
+    let slab = rig.slab.clone();
+    // Over three chunks and a rest, beyond what a chunk holds, and less.
+    for bytes in [(40 << 20) + 12, 8 << 20, 100, 0] {
+        let view = slab.acquire(&Request::new(bytes.max(4) as u64)).unwrap();
+        slab.fill(&mut rig.stream, &view, 0xee).unwrap();
+        let first = slab.upload_owned(&mut rig.stream, &view, seeded(1, bytes)).unwrap();
+        let second = slab.upload_owned(&mut rig.stream, &view, seeded(2, bytes)).unwrap();
+        // Submitted after both, so it sees the second one's bytes behind its own.
+        slab.write(&mut rig.stream, &view.slice(0, 4).unwrap(), &[9, 9, 9, 9]).unwrap();
+        let ticket = slab.read_later(&mut rig.stream, &view).unwrap();
+        let got = ticket.wait_vec::<u8>().unwrap();
+        assert!(second.is_done());
+        assert!(first.wait().unwrap() == seeded(1, bytes));
+        let source = second.wait().unwrap();
+        assert!(got[..4] == [9; 4] && got[4..] == source[4.min(bytes)..], "{bytes} bytes");
+        slab.release(view).unwrap();
+    }
+    let view = slab.acquire(&Request::new(64)).unwrap();
+    let long = slab.upload_owned(&mut rig.stream, &view, vec![1u8; 65]).unwrap_err();
+    assert!(matches!(long.error, cuforge_launch::LaunchError::TooLong { bytes: 65, view_bytes: 64 }));
+    // A boxed slice, a shared one, and a stream dropped before its upload is through.
+    slab.upload_owned(&mut rig.stream, &view, vec![2u8; 64].into_boxed_slice()).unwrap().wait().unwrap();
+    let mut other = Stream::new(&rig.device).unwrap();
+    let big = slab.acquire(&Request::new(48 << 20)).unwrap();
+    let shared: std::sync::Arc<[u8]> = seeded(5, 48 << 20).into();
+    let ticket = slab.upload_owned(&mut other, &big, shared.clone()).unwrap();
+    drop(other);
+    ticket.wait().unwrap();
+    assert!(slab.read_vec::<u8>(&mut rig.stream, &big).unwrap() == *shared);
+    let dropped = slab.upload_owned(&mut rig.stream, &big, seeded(6, 48 << 20)).unwrap();
+    drop(dropped);
+    assert!(slab.read_vec::<u8>(&mut rig.stream, &big).unwrap() == seeded(6, 48 << 20));
 }
 
 #[test]

@@ -131,21 +131,27 @@ impl Slab {
         for stream in &*streams {
             stream.same_device(self.device())?;
         }
-        let mut waited_for = None;
+        let mut drained = 0;
         loop {
             let refused = match self.acquire(request) {
                 Err(LaunchError::Refused(refused)) => refused,
                 other => return other,
             };
-            // Naming a stamp again that has completed would mean that waiting does not help.
             let Refusal::Full { oldest: Some(stamp), .. } = refused else { return Err(refused.into()) };
-            let stream = streams.iter_mut().find(|stream| stream.queue() == stamp.queue);
-            let (Some(stream), true) = (stream, waited_for != Some(stamp)) else {
-                return Err(refused.into());
-            };
-            stream.seal()?;
-            stream.wait_epoch(stamp.epoch)?;
-            waited_for = Some(stamp);
+            let open = !stamp.is_complete(&**self.device().timeline());
+            match streams.iter_mut().find(|stream| open && stream.queue() == stamp.queue) {
+                Some(stream) => {
+                    stream.seal()?;
+                    stream.wait_epoch(stamp.epoch)?;
+                }
+                // The stamp that is named has completed, and the bytes wait for another one besides: of any stream.
+                None => {
+                    let Some(stream) = streams.get_mut(drained) else { return Err(refused.into()) };
+                    let epoch = stream.seal()?;
+                    stream.wait_epoch(epoch)?;
+                    drained += 1;
+                }
+            }
         }
     }
 

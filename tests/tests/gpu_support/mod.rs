@@ -7,7 +7,7 @@ mod first_fit;
 
 use cuforge_core::{
     Access, BufferView, ComputeCapability, DeclaredBlock, Digest, Element, KernelSpec, ModuleImage,
-    Parameter, Request, Schedule, Target,
+    Parameter, Request, Schedule, SlabAllocator, Target,
 };
 use cuforge_launch::{Device, LaunchError, Pipeline, Slab, SlabOptions, Stream};
 pub(crate) use first_fit::FirstFit;
@@ -61,6 +61,12 @@ impl Rig {
     pub(crate) fn with(mib: u64, options: SlabOptions) -> Self {
         let device = Device::open(0).unwrap_or_else(|error| panic!("this test needs a GPU: {error}"));
         let slab = Slab::new(&device, FirstFit::boxed(mib << 20), options).unwrap();
+        let stream = Stream::new(&device).unwrap();
+        Self { device, slab, stream }
+    }
+
+    pub(crate) fn over(device: Device, allocator: Box<dyn SlabAllocator + Send>) -> Self {
+        let slab = Slab::new(&device, allocator, SlabOptions::default()).unwrap();
         let stream = Stream::new(&device).unwrap();
         Self { device, slab, stream }
     }
