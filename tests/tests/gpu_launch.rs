@@ -143,14 +143,17 @@ fn bound_launches_come_and_go_while_their_kernels_run_and_leave_nothing_behind()
     let values = pack(&[3, 1]);
     let filling = Arguments { views: &[word], by_value: &values };
     let round = |rig: &mut Rig| {
-        spin.launch(&mut rig.stream, &slab, spinning, Extent::Elements(1)).unwrap();
         let mut launches: Vec<_> =
             (0..64).map(|_| fill.bind(&slab, filling, Extent::Elements(1)).unwrap()).collect();
+        spin.launch(&mut rig.stream, &slab, spinning, Extent::Elements(1)).unwrap();
+        // Bound without a graph, nothing waits for the kernel that runs.
+        launches.push(fill.bind_plain(&slab, filling, Extent::Elements(1)).unwrap());
         for launch in &mut launches {
             launch.launch(&mut rig.stream).unwrap();
+            launch.set_values(&values).unwrap();
         }
         drop(launches);
-        assert!(!rig.stream.is_idle().unwrap(), "a drop waited for the kernel");
+        assert!(!rig.stream.is_idle().unwrap(), "something waited for the kernel");
         rig.stream.synchronize().unwrap();
     };
     round(&mut rig);

@@ -1,20 +1,15 @@
 //! Launches through other projects, in one Python process that is asked for bursts over a pipe.
 
-use std::env;
+use crate::peers::script;
 use std::error::Error;
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-const SCRIPT: &str = include_str!("../../peers/launch_peers.py");
 
 /// The peers that are installed.
 pub(super) struct Peers {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    script: PathBuf,
     /// Name and version of each.
     ready: Vec<(String, String)>,
 }
@@ -22,15 +17,16 @@ pub(super) struct Peers {
 impl Peers {
     /// Starts them all; those that are absent are named with the reason.
     pub(super) fn start() -> Result<Self, Box<dyn Error>> {
-        // A file, because Triton reads its kernels' source from there.
-        let script = env::temp_dir().join(format!("cuforge-launch-peers-{}.py", std::process::id()));
-        fs::write(&script, SCRIPT)?;
         let mut command = Command::new("python3");
-        command.arg(&script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .arg(script("launch_peers.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn()?;
         let orders = child.stdin.take().ok_or("no standard input")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        let mut peers = Self { child, orders, answers, script, ready: Vec::new() };
+        let mut peers = Self { child, orders, answers, ready: Vec::new() };
         loop {
             let line = peers.line()?;
             match line.split_once(' ') {
@@ -68,6 +64,5 @@ impl Drop for Peers {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(&self.script);
     }
 }

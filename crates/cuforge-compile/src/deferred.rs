@@ -1,6 +1,7 @@
 //! An NVRTC that is known before it is loaded: a cache folder remembers who each library is, so a warm start loads none.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,7 @@ use crate::engine::{Engine, Identity, Job, Limits, Output};
 use crate::error::CompileError;
 use crate::locate::{Candidate, Looked, SearchPaths};
 use crate::nvrtc::{self, Nvrtc};
+use crate::places::System;
 use crate::record;
 
 /// First field of a note.
@@ -33,29 +35,35 @@ pub(crate) enum Best {
 ///
 /// As [`Nvrtc::find`].
 pub(crate) fn best(paths: &SearchPaths, notes: &Path) -> Result<Best, CompileError> {
-    let found = paths.find();
-    let mut looked = found.looked;
-    for candidate in found.candidates {
-        // A file that cannot be read is refused by the load, in words.
-        let place = nvrtc::build_of(&candidate).ok().map(|build| Place::of(notes, &candidate, build));
-        if let Some(known) = place.as_ref().and_then(|place| Deferred::known(place, &candidate)) {
-            return Ok(Best::Deferred(Arc::new(known)));
-        }
-        match Nvrtc::load(&candidate) {
-            Ok(nvrtc) => {
-                if let Some(place) = &place {
-                    place.note(&nvrtc);
-                }
-                return Ok(Best::Loaded(nvrtc));
-            }
-            Err(error @ CompileError::PatchConflict { .. }) => return Err(error),
-            Err(error) => {
+    let (mut best, mut refused) = (None, Vec::new());
+    let mut looked = paths.search(&System::here(), &mut |candidate| {
+        match of_candidate(&candidate, notes) {
+            Err(error) if !matches!(error, CompileError::PatchConflict { .. }) => {
                 let (origin, path) = (candidate.origin, candidate.library);
-                looked.push(Looked { origin, path, outcome: error.to_string() });
+                refused.push(Looked { origin, path, outcome: error.to_string() });
+                return ControlFlow::Continue(());
             }
+            found => best = Some(found),
         }
+        ControlFlow::Break(())
+    });
+    best.unwrap_or_else(|| {
+        looked.append(&mut refused);
+        Err(CompileError::NvrtcNotFound { wanted: None, looked })
+    })
+}
+
+fn of_candidate(candidate: &Candidate, notes: &Path) -> Result<Best, CompileError> {
+    // A file that cannot be read is refused by the load, in words.
+    let place = nvrtc::build_of(candidate).ok().map(|build| Place::of(notes, candidate, build));
+    if let Some(known) = place.as_ref().and_then(|place| Deferred::known(place, candidate)) {
+        return Ok(Best::Deferred(Arc::new(known)));
     }
-    Err(CompileError::NvrtcNotFound { wanted: None, looked })
+    let nvrtc = Nvrtc::load(candidate)?;
+    if let Some(place) = &place {
+        place.note(&nvrtc);
+    }
+    Ok(Best::Loaded(nvrtc))
 }
 
 /// An NVRTC on disk that an earlier process has loaded: identity and architectures as they were then.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::iter;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::includes;
@@ -105,14 +107,25 @@ impl SearchPaths {
     }
 
     pub(crate) fn find_in(&self, system: &System<'_>) -> Found {
-        let mut places: Vec<(Origin, PathBuf)> =
-            self.roots.iter().map(|root| (Origin::Option, root.clone())).collect();
-        if self.system {
-            places.extend(places::of_system(system));
-        }
-        let mut found = Found::default();
+        let mut candidates = Vec::new();
+        let looked = self.search(system, &mut |candidate| {
+            candidates.push(candidate);
+            ControlFlow::Continue(())
+        });
+        Found { candidates, looked }
+    }
+
+    /// Shows `take` every library, best first and each once, until it has enough; where it looked.
+    pub(crate) fn search(
+        &self,
+        system: &System<'_>,
+        take: &mut dyn FnMut(Candidate) -> ControlFlow<()>,
+    ) -> Vec<Looked> {
+        let mut looked = Vec::new();
         let (mut seen_places, mut seen_libraries) = (BTreeSet::new(), BTreeSet::new());
-        for (origin, place) in places {
+        let roots = self.roots.iter().map(|root| (Origin::Option, root.clone())).collect();
+        let parts = places::OF_SYSTEM.iter().filter(|_| self.system).map(|part| part(system));
+        for (origin, place) in iter::once(roots).chain(parts).flatten() {
             if !seen_places.insert(place.clone()) {
                 continue;
             }
@@ -131,15 +144,16 @@ impl SearchPaths {
                     }
                 }
             };
-            found.looked.push(Looked { origin, path: place, outcome });
+            looked.push(Looked { origin, path: place, outcome });
             for library in libraries {
                 let Ok(library) = fs::canonicalize(&library) else { continue };
-                if seen_libraries.insert(library.clone()) {
-                    found.candidates.push(self.candidate(library, origin));
+                if seen_libraries.insert(library.clone()) && take(self.candidate(library, origin)).is_break()
+                {
+                    return looked;
                 }
             }
         }
-        found
+        looked
     }
 
     fn candidate(&self, library: PathBuf, origin: Origin) -> Candidate {
@@ -213,7 +227,7 @@ fn builtins_in(folder: &Path, library: &Path) -> (Option<PathBuf>, Option<(u32, 
 /// nvJitLink in the same folder or in the sibling wheel of CUDA 12, of the same major version.
 fn nvjitlink_near(folder: &Path, major: Option<u32>) -> Option<PathBuf> {
     let sibling = folder.parent().and_then(Path::parent).map(|nvidia| nvidia.join("nvjitlink").join("lib"));
-    let folders = std::iter::once(folder.to_path_buf()).chain(sibling);
+    let folders = iter::once(folder.to_path_buf()).chain(sibling);
     for folder in folders {
         let libraries = sorted_entries(&folder);
         let fits = |path: &&PathBuf| {

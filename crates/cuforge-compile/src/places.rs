@@ -70,8 +70,14 @@ impl System<'_> {
     }
 }
 
-/// Every place the system suggests, in the order of [`Origin`].
-pub(crate) fn of_system(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
+/// Every place the system suggests, in the order of [`Origin`], a part at a time: a search that ends early does not look
+/// for the places of later parts.
+pub(crate) const OF_SYSTEM: [Part; 4] = [of_environment, of_loader, of_toolkits, of_python];
+
+/// Some of the places.
+type Part = fn(&System<'_>) -> Vec<(Origin, PathBuf)>;
+
+fn of_environment(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
     let mut places = Vec::new();
     let var = |name: &str| system.path(name);
     places.extend(var("CUFORGE_NVRTC").map(|path| (Origin::CuforgeNvrtc, path)));
@@ -80,12 +86,23 @@ pub(crate) fn of_system(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
         places.extend(site_packages(&prefix).into_iter().map(|path| (Origin::ActiveEnvironment, path)));
         places.push((Origin::ActiveEnvironment, prefix));
     }
-    places.extend(loader_folders(system).into_iter().map(|path| (Origin::Loader, path)));
-    places.extend(toolkit_folders(system).into_iter().map(|path| (Origin::Toolkit, path)));
+    places
+}
+
+fn of_loader(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
+    loader_folders(system).into_iter().map(|path| (Origin::Loader, path)).collect()
+}
+
+fn of_toolkits(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
+    toolkit_folders(system).into_iter().map(|path| (Origin::Toolkit, path)).collect()
+}
+
+fn of_python(system: &System<'_>) -> Vec<(Origin, PathBuf)> {
+    let mut places = Vec::new();
     for prefix in python_prefixes(system) {
         places.extend(site_packages(&prefix).into_iter().map(|path| (Origin::SitePackages, path)));
     }
-    if let Some(home) = var("HOME") {
+    if let Some(home) = system.path("HOME") {
         places.extend(site_packages(&home.join(".local")).into_iter().map(|p| (Origin::SitePackages, p)));
     }
     for prefix in ["/usr", "/usr/local"] {

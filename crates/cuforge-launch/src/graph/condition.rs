@@ -63,14 +63,14 @@ impl Condition {
     /// The kernel that hands the word to a conditional node.
     fn setter(&self, handle: u64) -> Result<BoundLaunch, LaunchError> {
         let (views, values) = ([self.view()?], Packed::default().wide(handle).0);
-        self.set.bind_plainly(&self.word.slab, Arguments { views: &views, by_value: &values }, one_block(1))
+        self.set.bind_plain(&self.word.slab, Arguments { views: &views, by_value: &values }, one_block(1))
     }
 
     /// The kernel that ends an iteration.
     fn iteration(&self, handle: u64, most: u32) -> Result<BoundLaunch, LaunchError> {
         let views = [self.view()?, self.counts.counter.bound(1)?];
         let values = Packed::default().wide(self.counts.report_address()).wide(handle).word(most).0;
-        self.iteration.bind_plainly(
+        self.iteration.bind_plain(
             &self.word.slab,
             Arguments { views: &views, by_value: &values },
             one_block(1),

@@ -69,7 +69,7 @@ impl ParameterBlock {
         let values = values.word((bytes / 4) as u32).word(stride as u32).word(SLOTS as u32).0;
         let views = [view.bound_to(0, 0, Access::StorageReadWrite)?, counter.bound(1)?];
         let arguments = Arguments { views: &views, by_value: &values };
-        let kernel = builtin::feed(device)?.bind_plainly(slab, arguments, one_block(builtin::THREADS))?;
+        let kernel = builtin::feed(device)?.bind_plain(slab, arguments, one_block(builtin::THREADS))?;
         let feed = Feed {
             page,
             current: Mutex::new(vec![0; bytes as usize].into()),

@@ -147,7 +147,7 @@ impl ResultRing {
         let values = values.word(*stride as u32).word(*slots as u32).0;
         let views = [view.bound_to(0, 0, Access::StorageRead)?, counter.bound(1)?];
         let arguments = Arguments { views: &views, by_value: &values };
-        self.pipeline.bind_plainly(&self.slab, arguments, one_block(builtin::THREADS))
+        self.pipeline.bind_plain(&self.slab, arguments, one_block(builtin::THREADS))
     }
 }
 
