@@ -15,6 +15,7 @@ mod decode_attention;
 mod dot_f64;
 mod gather;
 mod gemm;
+mod gemm_wmma;
 mod histogram;
 mod kernel;
 mod layer_norm;
@@ -39,7 +40,7 @@ pub use kernel::{CorpusKernel, Form};
 pub use shape::Shape;
 
 /// Every kernel of the corpus.
-pub const ALL: [CorpusKernel; 28] = [
+pub const ALL: [CorpusKernel; 29] = [
     affine::KERNEL,
     swiglu::KERNEL,
     softmax::KERNEL,
@@ -68,6 +69,7 @@ pub const ALL: [CorpusKernel; 28] = [
     bitonic_sort::KERNEL,
     compact::KERNEL,
     column_sum::KERNEL,
+    gemm_wmma::KERNEL,
 ];
 
 /// The kernel of that name.

@@ -9,8 +9,10 @@ struct Terms<'t> {
     sum: Tracked<'t>,
     /// Terms that are not exactly zero: adding zero never rounds.
     count: u64,
-    /// Sum of the terms' magnitudes, errors included.
+    /// Sum of the finite terms' magnitudes, errors included.
     magnitude: f64,
+    /// Whether a term is infinite.
+    infinite: bool,
     /// Whether all terms are exact multiples of `2^lowest_bit`.
     exact: bool,
     lowest_bit: i32,
@@ -22,6 +24,7 @@ impl<'t> Terms<'t> {
             sum: Tracked { value: 0.0, error: 0.0, tracker: None },
             count: 0,
             magnitude: 0.0,
+            infinite: false,
             exact: true,
             lowest_bit: i32::MAX,
         }
@@ -34,7 +37,11 @@ impl<'t> Terms<'t> {
         self.count += 1;
         self.sum.value += value;
         self.sum.error += error;
-        self.magnitude += largest;
+        if value.is_infinite() {
+            self.infinite = true;
+        } else {
+            self.magnitude += largest;
+        }
         self.exact &= exact && error == 0.0;
         if self.exact {
             let trailing = value.to_bits().trailing_zeros().min(52) as i32;
@@ -47,12 +54,14 @@ impl<'t> Terms<'t> {
         let sum = self.sum;
         let model = sum.model();
         let format = model.format();
-        if !self.magnitude.is_finite() || sum.value.is_nan() {
-            return if sum.error.is_finite() && !sum.value.is_finite() {
-                sum.exactly()
-            } else {
-                sum.undecidable()
-            };
+        if self.infinite || sum.value.is_nan() {
+            // Infinities of one sign swallow all finite terms, unless those can overflow the other way first; a NaN, or
+            // infinities of both signs, make a NaN in every order.
+            let decided = sum.value.is_nan() || self.magnitude < format.overflow_threshold();
+            return if decided && sum.error.is_finite() { sum.exactly() } else { sum.undecidable() };
+        }
+        if !self.magnitude.is_finite() {
+            return sum.undecidable();
         }
         let smallest_unit = if model.flush_to_zero() {
             format.min_exponent()
@@ -119,7 +128,9 @@ pub(super) fn dot<'t>(
         all.sum = all.sum.joined(left);
         let (left, right) = (left.operand(), right.operand());
         let value = left.value * right.value;
-        let error = product_error(left, right);
+        // A product beyond the reference's own range is rounded to infinity, or not at all where it is fused.
+        let beyond = value.is_infinite() && left.value.is_finite() && right.value.is_finite();
+        let error = if beyond { f64::INFINITY } else { product_error(left, right) };
         let exact = left.error == 0.0 && right.error == 0.0 && product_is_exact(left.value, right.value);
         all.push(value, error, value.abs() + error, exact);
     }
