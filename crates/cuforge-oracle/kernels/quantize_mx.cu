@@ -1,7 +1,8 @@
 // quantize_mx: cuts a row of single precision into blocks of 32 elements with one scale, a power of two, and 32 signed
 // bytes each, as the MX formats do: element i of a block becomes rint(x_i / 2^e), at most 127 in magnitude, with
-// e = floor(log2(largest magnitude)) - 6. The scale is stored as e + 127, and a block of zeros as scale 0. The whole
-// arithmetic is exact but for the one rounding. Infinities and NaN are no legal input.
+// e = floor(log2(largest magnitude)) - 6. The scale is stored as e + 127. A block whose elements are all below 2^-119
+// becomes zeros with scale 0, so that no subnormal number ever counts. The whole arithmetic is exact but for the one
+// rounding. Infinities and NaN are no legal input.
 //
 // Schedule
 //   CUFORGE_BLOCK_X  threads of a block, whole warps; a warp takes a block of elements
@@ -48,8 +49,7 @@ quantize_mx(const float* __restrict__ input,
             largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
         }
         const unsigned exponent = largest >> 23;
-        // Below 2^-120 all elements count as zeros: neither the scale nor its inverse would be a normal number.
-        const bool zero = exponent <= SHIFT;
+        const bool zero = exponent <= SHIFT + 1;
         const float inverse = __uint_as_float((2 * BIAS + SHIFT - exponent) << 23);
         const float scaled = zero ? 0.0f : value * inverse;
         bytes[i] = (signed char)min(__float2int_rn(fabsf(scaled)), 127) * (scaled < 0.0f ? -1 : 1);

@@ -49,6 +49,7 @@ fn a_tensor_core_that_cuts_stays_within_its_bound_whatever_its_steps() {
 fn a_sum_in_half_precision_leaves_the_bound_of_a_tensor_core() {
     let tracker = Tracker::new(ErrorModel::ieee_f32());
     let mut random = Random::new(2);
+    let mut beyond = 0;
     for _ in 0..100 {
         let pairs: Vec<(f64, f64)> =
             (0..256).map(|_| (halves(&mut random, true), halves(&mut random, true))).collect();
@@ -57,8 +58,10 @@ fn a_sum_in_half_precision_leaves_the_bound_of_a_tensor_core() {
             pairs.iter().map(|&(a, b)| (tracker.exact(a), tracker.exact(b))),
         );
         let half = pairs.iter().fold(0.0, |sum, (a, b)| Format::F16.round(sum + a * b));
-        assert!((half - bounded.value()).abs() > bounded.error());
+        beyond += usize::from((half - bounded.value()).abs() > bounded.error());
     }
+    // A few are right by chance.
+    assert!(beyond > 80, "{beyond}");
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn exact_products_of_small_integers_stay_exact_on_tensor_cores() {
 #[test]
 fn a_double_sum_that_leaves_the_range_in_some_order_has_no_bound() {
     let tracker = Tracker::new(ErrorModel::ieee_f64());
-    let huge = |factor: f64| tracker.exact(factor * f64::MAX / 4.0);
+    let huge = |factor: f64| tracker.exact(factor * (f64::MAX / 4.0));
     // In this order the sum is infinite, in others it is half of the range.
     let sum = Tracked::sum([3.0, 3.0, -2.0, -2.0].map(huge));
     assert_eq!((sum.value(), sum.error()), (f64::INFINITY, f64::INFINITY));

@@ -64,7 +64,8 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
         .extent(blocks(schedule, count.div_ceil(of_block), 1))
 }
 
-/// Blocks of any size, blocks full of ties, blocks whose largest element rounds up to one more bit, and blocks of zeros.
+/// Blocks of any size, blocks full of ties, blocks whose largest element rounds up to one more bit, and blocks of
+/// zeros.
 fn unlike_blocks() -> Fill {
     Fill::with(move |random, index| {
         let block = index / u64::from(BLOCK);
@@ -87,12 +88,12 @@ impl Reference for QuantizeMx {
         let (mut bytes, mut scales) = (Vec::new(), Vec::new());
         for block in run.reals("input")?.chunks_exact(BLOCK as usize) {
             let largest = block.iter().map(|x| x.value().abs()).fold(0.0, f64::max);
-            // No element of a case is so small that it would count as zero.
-            let exponent = if largest > 0.0 { exponent_of(largest) - 6 } else { 0 };
-            scales.push(if largest > 0.0 { (exponent + 127) as u8 } else { 0 });
+            // Below 2^-119 all elements count as zeros.
+            let exponent = (exponent_of(largest) >= -119).then(|| exponent_of(largest) - 6);
+            scales.push(exponent.map_or(0, |exponent| (exponent + 127) as u8));
             bytes.extend(block.iter().map(|x| {
-                let scaled = (x.value() * 2f64.powi(-exponent)).round_ties_even();
-                scaled.clamp(-127.0, 127.0) as i8
+                let scaled = exponent.map_or(0.0, |exponent| x.value() * 2f64.powi(-exponent));
+                scaled.round_ties_even().clamp(-127.0, 127.0) as i8
             }));
         }
         run.store_exact("bytes", bytes)?;
