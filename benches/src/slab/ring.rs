@@ -175,6 +175,31 @@ unsafe impl SlabAllocator for HandSlab {
     }
 }
 
+/// An allocator that does nothing: what is left is the two calls.
+struct Nothing;
+
+// SAFETY: a lie, fit for this bench alone: all its grants overlap.
+#[allow(unsafe_code, reason = "implements the allocator trait")]
+unsafe impl SlabAllocator for Nothing {
+    #[inline]
+    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+        Ok(Grant { handle: Handle(request.len), offset: request.len, len: request.len })
+    }
+
+    #[inline]
+    fn release(&mut self, _: Handle, _: &[Stamp]) -> Result<(), Misuse> {
+        Ok(())
+    }
+
+    fn reclaim(&mut self, _: &dyn Progress) -> u64 {
+        0
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+}
+
 fn by_hand(sizes: &[u64]) -> Outcome<f64> {
     laps(sizes, &mut black_box(ByHand::default()))
 }
@@ -302,6 +327,8 @@ pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
         |slab: Box<dyn SlabAllocator + Send>| Ledger::new(slab, LedgerLimits { grants: 256, queues: 4 });
     let mut ring = Slab(RingSlab::with_limits(CAPACITY, limits())?);
     let mut boxed_ring = boxed(Box::new(RingSlab::with_limits(CAPACITY, limits())?));
+    let mut boxed_nothing = boxed(Box::new(Nothing));
+    let mut ledger_nothing = ledger(Box::new(Nothing));
     let mut boxed_hand = boxed(Box::<HandSlab>::default());
     let mut ledger_ring = ledger(Box::new(RingSlab::with_limits(CAPACITY, limits())?));
     let mut ledger_shared = ledger(Box::new(RingSlab::with_limits(CAPACITY, limits())?));
@@ -322,6 +349,7 @@ pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
         laps(&sizes, &mut boxed_ring)
     })?;
     beside_hand("by hand in a Box<dyn> / by hand", None, &mut || laps(&sizes, &mut boxed_hand))?;
+    beside_hand("nothing in a Box<dyn> / by hand", None, &mut || laps(&sizes, &mut boxed_nothing))?;
     beside_hand("ring through the ledger / by hand", Some(Bar::AtMost(3.0)), &mut || {
         laps(&sizes, &mut ledger_ring)
     })?;
@@ -330,6 +358,7 @@ pub(crate) fn figures(settings: &Settings) -> Outcome<Vec<Figure>> {
     })?;
     drop(pins);
     beside_hand("by hand through the ledger / by hand", None, &mut || laps(&sizes, &mut ledger_hand))?;
+    beside_hand("nothing through the ledger / by hand", None, &mut || laps(&sizes, &mut ledger_nothing))?;
     beside_hand("ring inside regions / by hand", None, &mut || laps(&sizes, &mut regions))?;
     beside_hand("general on a ring's load / by hand", None, &mut || laps(&sizes, &mut general))?;
     figures.push(ratio(

@@ -17,7 +17,7 @@ pub enum Lifetime {
     Transient,
 }
 
-/// A request for bytes.
+/// A request for bytes. Plain data: every method is O(1).
 ///
 /// ```
 /// use cuforge_core::{Access, Lifetime, Request};
@@ -234,7 +234,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Bytes neither live nor pending.
+    /// Bytes neither live nor pending. O(1).
     pub const fn free_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(self.live_bytes).saturating_sub(self.pending_bytes)
     }

@@ -214,7 +214,8 @@ impl Pins {
         Self { table }
     }
 
-    /// Whether the view's grant is live now. One atomic load; by the time of use it may be gone: pin it to be sure.
+    /// Whether the view's grant is live now. One atomic load; by the time of use it may be gone: pin it to be
+    /// sure. O(1).
     ///
     /// # Errors
     /// [`ViewError::Foreign`], [`ViewError::Stale`].
@@ -224,7 +225,7 @@ impl Pins {
 
     /// Keeps the view's grant alive until the lease is dropped: release, rewind and clear answer
     /// [`LedgerError::Pinned`] meanwhile. Writes are not refused. No allocation; a compare-and-swap and a reference
-    /// count.
+    /// count, O(1).
     ///
     /// # Errors
     /// [`LedgerError::View`] (foreign or stale view), [`LedgerError::Rewinding`] (a rewind is deciding over the grant
@@ -261,7 +262,7 @@ impl Lease {
     }
 
     /// Records that work up to `stamp` uses the grant: once released, its bytes stay pending until then. Uses of the
-    /// same queue merge to the latest.
+    /// same queue merge to the latest. O(1): one atomic maximum.
     ///
     /// # Errors
     /// [`LedgerError::UnknownQueue`] if the queue was not registered with the ledger.
@@ -269,7 +270,7 @@ impl Lease {
         self.table.mark_use(self.slot, stamp)
     }
 
-    /// The latest use of the grant that was recorded for `queue`; 0 for none.
+    /// The latest use of the grant that was recorded for `queue`; 0 for none. O(queues).
     pub fn last_use(&self, queue: QueueId) -> u64 {
         let mut stamps = [0; MAX_QUEUES];
         self.table.merge_last_use(self.slot, &mut stamps);

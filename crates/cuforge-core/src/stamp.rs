@@ -24,7 +24,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// Whether `progress` says that the work up to this stamp has completed. One call of
-    /// [`Progress::completed`].
+    /// [`Progress::completed`], O(1).
     pub fn is_complete<P: Progress + ?Sized>(&self, progress: &P) -> bool {
         self.epoch == 0 || progress.completed(self.queue) >= self.epoch
     }

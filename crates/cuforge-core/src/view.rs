@@ -40,7 +40,8 @@ impl Access {
 /// A range of bytes in a slab: plain data, `Copy`, and only as good as its generation.
 ///
 /// Only a [`Ledger`](crate::Ledger) mints views; [`slice`](Self::slice) and [`bound_to`](Self::bound_to) derive
-/// narrower or bound copies of the same grant. A view does not keep its grant alive: whoever uses it asks the
+/// narrower or bound copies of the same grant. All of that is O(1) and
+/// touches nothing but the view. A view does not keep its grant alive: whoever uses it asks the
 /// ledger, which answers with a typed error once the grant is released, rewound or cleared.
 ///
 /// Offsets and lengths are in bytes. The address of a view on a device is the slab's base plus

@@ -20,7 +20,7 @@ pub struct SlabOptions {
     /// Bytes of addresses to reserve, so that the slab can grow to them without moving. Addresses cost nothing.
     /// Default: as much as the device has memory.
     pub reserve_bytes: Option<u64>,
-    /// Grants that can be live at once. Default 16,384; the ledger's table takes 184 bytes of host memory for each.
+    /// Grants that can be live at once. Default 16,384; the ledger's table takes 152 bytes of host memory for each.
     pub grants: u32,
     /// What fresh bytes hold instead of zero, to make reads of what nobody wrote show. Default none.
     pub poison: Option<u8>,

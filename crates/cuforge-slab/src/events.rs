@@ -117,7 +117,7 @@ impl Progress for Queues {
 }
 
 /// Makes the calls of a log on `slab`, an allocator in the state that the log began in. Another kind of allocator
-/// may answer otherwise: what differs is counted. Allocates.
+/// may answer otherwise: what differs is counted. O(events) expected, and what the calls take; allocates.
 ///
 /// # Errors
 /// [`ReplayError`]; the calls before the event were made.

@@ -124,7 +124,7 @@ const INDEX_BITS: u32 = 25;
 
 impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
     /// Guards `inner`, whose offsets `memory` knows, with `zone_bytes` on either side of a grant. `limits` says how
-    /// many grants, queues and scopes to keep track of.
+    /// many grants, queues and scopes to keep track of. O(limits).
     ///
     /// # Errors
     /// [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].
@@ -157,17 +157,17 @@ impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
         })
     }
 
-    /// Grants found with a red zone written to so far.
+    /// Grants found with a red zone written to so far. O(1).
     pub fn overruns(&self) -> u64 {
         self.overruns
     }
 
-    /// The first of them.
+    /// The first of them. O(1).
     pub fn first_overrun(&self) -> Option<&Overrun> {
         self.first_overrun.as_ref()
     }
 
-    /// The memory behind the offsets.
+    /// The memory behind the offsets. O(1).
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }

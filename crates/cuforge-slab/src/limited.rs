@@ -27,22 +27,22 @@ pub struct Limited<A> {
 }
 
 impl<A: SlabAllocator> Limited<A> {
-    /// `inner`, capped at `limit_bytes`.
+    /// `inner`, capped at `limit_bytes`. O(1), as all here.
     pub fn new(inner: A, limit_bytes: u64) -> Self {
         Self { inner, limit_bytes, refused: 0 }
     }
 
-    /// The limit in bytes.
+    /// The limit in bytes. O(1).
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
 
-    /// Another limit; what is in use beyond it stays valid.
+    /// Another limit; what is in use beyond it stays valid. O(1).
     pub fn set_limit_bytes(&mut self, limit_bytes: u64) {
         self.limit_bytes = limit_bytes;
     }
 
-    /// The allocator without the limit.
+    /// The allocator without the limit. O(1).
     pub fn into_inner(self) -> A {
         self.inner
     }

@@ -51,7 +51,7 @@ impl Default for SlabLimits {
 }
 
 impl SlabLimits {
-    /// Whether everything is in its range.
+    /// Whether everything is in its range. O(1).
     ///
     /// # Errors
     /// [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].

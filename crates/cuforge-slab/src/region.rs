@@ -91,6 +91,7 @@ impl RegionSlab {
     }
 
     /// A slab with a division and limits of one's own. Region sizes are rounded down to the granule.
+    /// O(limits).
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`BuildError::Regions`] if the regions leave nothing for general grants,
@@ -133,7 +134,7 @@ impl RegionSlab {
     }
 
     /// The bytes that grants of an access come from: what a backend that binds them apart makes one buffer of. Both
-    /// are the whole slab unless the layout divides them; growth extends the read-write range.
+    /// are the whole slab unless the layout divides them; growth extends the read-write range. O(1).
     pub fn range_of(&self, access: Access) -> Range<u64> {
         match (&self.read_only, access) {
             (Some(pool), Access::StorageRead) => 0..pool.end_offset(),
@@ -142,7 +143,7 @@ impl RegionSlab {
         }
     }
 
-    /// The bytes of the ring for transients; empty if there is none.
+    /// The bytes of the ring for transients; empty if there is none. O(1).
     pub fn transient_range(&self) -> Range<u64> {
         self.ring.as_ref().map_or(0..0, |ring| ring.offset..ring.offset + ring.slab.capacity_bytes())
     }

@@ -103,7 +103,7 @@ impl RingSlab {
     }
 
     /// A ring with limits of one's own. It rounds no sizes: `granule_bytes` is not used. A small ring of places
-    /// stays in the first-level cache: grants in flight rounded up to a power of two are enough.
+    /// stays in the first-level cache: grants in flight rounded up to a power of two are enough. O(limits).
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].

@@ -92,7 +92,7 @@ impl ScopeSlab {
         Self::with_limits(capacity_bytes, SlabLimits::default())
     }
 
-    /// A stack with limits of one's own. It rounds no sizes: `granule_bytes` is not used.
+    /// A stack with limits of one's own. It rounds no sizes: `granule_bytes` is not used. O(limits).
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].

@@ -48,7 +48,8 @@ impl Snapshot {
         Ok(Self { stats: ledger.stats(), segments })
     }
 
-    /// One object on one line. `schema` is `cuforge-slab-snapshot/1`; keys are stable under it.
+    /// One object on one line. `schema` is `cuforge-slab-snapshot/1`; keys are stable under it. O(segments);
+    /// allocates.
     pub fn to_json(&self) -> String {
         let mut json = String::from(r#"{"schema":"cuforge-slab-snapshot/1""#);
         let Stats {
@@ -103,7 +104,8 @@ impl Snapshot {
     }
 
     /// The memory map as a picture: the capacity in rows from top to bottom, each byte in the colour of its state. A
-    /// segment thinner than half a pixel is drawn that wide. `title` stands above it.
+    /// segment thinner than half a pixel is drawn that wide. `title` stands above it. O(segments + rows);
+    /// allocates.
     pub fn to_svg(&self, title: &str) -> String {
         crate::map::draw(&self.stats, &self.segments, title)
     }

@@ -86,7 +86,7 @@ impl TlsfSlab {
         Self::with_limits(capacity_bytes, SlabLimits::default())
     }
 
-    /// An allocator with limits of one's own.
+    /// An allocator with limits of one's own. O(limits).
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].

@@ -60,7 +60,7 @@ pub struct Traced<A> {
 }
 
 impl<A: SlabAllocator> Traced<A> {
-    /// Traces `inner` from here on, with room for `events` entries and for `limits.grants` live grants.
+    /// Traces `inner` from here on, with room for `events` entries and for `limits.grants` live grants. O(both).
     ///
     /// # Errors
     /// [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].
@@ -78,29 +78,30 @@ impl<A: SlabAllocator> Traced<A> {
         })
     }
 
-    /// Whose the grants are that are acquired from here on.
+    /// Whose the grants are that are acquired from here on. O(1).
     pub fn set_holder(&mut self, holder: &'static str) {
         self.holder = holder;
     }
 
-    /// The calls so far, oldest first.
+    /// The calls so far, oldest first. O(1).
     pub fn log(&self) -> &[Event] {
         &self.log
     }
 
-    /// Calls that the log had no room for; once one is lost, so are all after it.
+    /// Calls that the log had no room for; once one is lost, so are all after it. O(1).
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The live grants, oldest first. Allocates. Grants beyond the limit are not known.
+    /// The live grants, oldest first. O(n log n) in the grants; allocates. Grants beyond the limit are not known.
     pub fn holdings(&self) -> Vec<Holding> {
         let mut holdings: Vec<_> = self.table.slots.iter().flatten().copied().collect();
         holdings.sort_unstable_by_key(|holding| holding.serial);
         holdings
     }
 
-    /// What is live, and the `most` oldest holders of it, one a line. Empty if nothing is. Allocates.
+    /// What is live, and the `most` oldest holders of it, one a line. Empty if nothing is. O(n log n)
+    /// in the grants; allocates.
     pub fn leak_report(&self, most: usize) -> String {
         let holdings = self.holdings();
         let mut report = String::new();
@@ -123,7 +124,7 @@ impl<A: SlabAllocator> Traced<A> {
         report
     }
 
-    /// The allocator without the trace.
+    /// The allocator without the trace. O(1).
     pub fn into_inner(self) -> A {
         self.inner
     }

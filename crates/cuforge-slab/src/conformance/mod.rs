@@ -59,7 +59,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts, with `lists` random lists.
+    /// All parts, with `lists` random lists. O(1).
     pub fn all(lists: u64) -> [Self; 8] {
         [
             Self::ExhaustiveSmall,
@@ -77,7 +77,8 @@ impl Part {
 /// Tests one part of the contract on allocators made by `build`, a constructor that takes the capacity in bytes.
 /// Capacities of 1 byte to 64 KiB are tried; those that cannot be built are left out, but not all may be.
 ///
-/// The allocator has to know the queues 0 to 2, and to give equal answers to equal calls.
+/// The allocator has to know the queues 0 to 2, and to give equal answers to equal calls. Takes well below a second a
+/// part, and below a millisecond a random list, in an optimised build; allocates.
 ///
 /// # Errors
 /// The first broken promise, with the calls that lead there.
