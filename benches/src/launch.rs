@@ -429,9 +429,35 @@ impl Bench {
             raw.upload(raw_stream, address, mirror.as_slice())?;
             Ok(gigabytes_a_second(BYTES, start))
         };
+        // Small ones go through the ring; several a sample, or the clock is all that is measured.
+        let mut smaller = Vec::new();
+        let other = &mut Stream::new(&self.device)?;
+        for (name, bytes, times) in
+            [("64 KiB", 64 << 10, 64), ("1 MiB", MIB, 16), ("3 MiB", 3 * MIB, 8), ("16 MiB", 16 * MIB, 4)]
+        {
+            let some = &source[..bytes];
+            let ours = || {
+                let start = Instant::now();
+                for _ in 0..times {
+                    slab.write(other, &target, some)?;
+                    other.synchronize()?;
+                }
+                Ok(gigabytes_a_second(bytes * times, start))
+            };
+            let theirs = || {
+                let start = Instant::now();
+                for _ in 0..times {
+                    raw.upload(raw_stream, address, some)?;
+                }
+                Ok(gigabytes_a_second(bytes * times, start))
+            };
+            let spread = compare(rounds, ours, theirs)?;
+            let name = format!("pageable upload of {name} / the driver's");
+            smaller.push(Figure::new(name, "ratio", spread, rounds).with_bar(Bar::AtLeast(1.0)));
+        }
         let pinned_ratio = compare(rounds, &mut ours_pinned, &mut theirs_pinned)?;
         let pinned_rate = repeat(rounds, &mut ours_pinned)?;
-        Ok(vec![
+        let mut figures = vec![
             Figure::new("pinned upload of 256 MiB", "GB/s", pinned_rate, rounds),
             Figure::new("pinned upload / raw", "ratio", pinned_ratio, rounds).with_bar(Bar::AtLeast(0.98)),
             Figure::new("pageable upload of 256 MiB", "GB/s", repeat(rounds, &mut ours)?, rounds),
@@ -443,7 +469,9 @@ impl Bench {
                 rounds,
             )
             .with_bar(Bar::AtLeast(1.5)),
-        ])
+        ];
+        figures.extend(smaller);
+        Ok(figures)
     }
 }
 

@@ -4,7 +4,9 @@
 
 mod gpu_support;
 
-use cuforge_core::{Arguments, Element, Extent, LaunchGeometry};
+use cuforge_core::{
+    Access, Arguments, DeclaredBlock, Element, Extent, KernelSpec, LaunchGeometry, Parameter, Schedule,
+};
 use cuforge_launch::{Device, LaunchError, LaunchOptions, Stream};
 use gpu_support::{Counting, HOPPER, PLAIN, Rig, Take, allocations, image, pack};
 use std::process::Command;
@@ -261,6 +263,40 @@ fn images_that_the_driver_does_not_take_come_back_with_its_log_and_leave_the_dev
     let served = unsafe { rig.device.pipeline(&cut, spec_from.spec(), spec_from.schedule()) };
     assert!(served.is_ok(), "{served:?}");
     rig.stream.synchronize().unwrap();
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn plain_ptx_is_loaded_by_one_safe_call_and_kept() {
+    let mut rig = Rig::new(2);
+    let out = rig.words(100, 0);
+    let parameters = || {
+        vec![
+            Parameter::buffer("out", 0, Element::U32, Access::StorageReadWrite),
+            Parameter::scalar("seed", Element::U32),
+            Parameter::scalar("n", Element::U32),
+        ]
+    };
+    let block = DeclaredBlock { workgroup_size: [64, 1, 1], items_per_invocation: 1 };
+    // SAFETY: with n at most the elements of the buffer, the kernel stays inside it.
+    let spec = unsafe { KernelSpec::ptx("fill", "fill", PLAIN, parameters()) };
+    let spec = spec.with_declared_blocks(vec![block]);
+    let schedule = Schedule::new([64, 1, 1]);
+    let first = rig.device.ptx_pipeline(&spec, &schedule).unwrap();
+    let mut again = None;
+    assert_eq!(allocations(|| again = rig.device.ptx_pipeline(&spec, &schedule).ok()), 0);
+    assert_eq!(again.unwrap().raw_function(), first.raw_function());
+    let values = pack(&[5, 100]);
+    let arguments = Arguments { views: &[out], by_value: &values };
+    let slab = rig.slab.clone();
+    first.run(&mut rig.stream, &slab, arguments, Extent::Elements(100)).unwrap();
+    let got = rig.read::<u32>(&out);
+    assert!((0..).zip(&got).all(|(i, word)| *word == 5u32.wrapping_mul(2_654_435_761).wrapping_add(i)));
+    assert!(rig.device.ptx_pipeline(&spec, &Schedule::new([32, 1, 1])).is_err());
+    // SAFETY: it is never run.
+    let other = unsafe { KernelSpec::cuda_c("fill", "fill", "", parameters()) };
+    let refused = rig.device.ptx_pipeline(&other, &schedule).unwrap_err();
+    assert!(matches!(refused, LaunchError::Unsupported { .. }), "{refused}");
 }
 
 #[test]

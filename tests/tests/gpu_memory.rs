@@ -189,7 +189,7 @@ fn where_streams_cannot_write_words_events_tell_how_far_they_are() {
     // A kernel that runs is seen as running, and as done afterwards.
     let done = rig.words(1, 0);
     let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
-    let nanoseconds = 50_000_000u64.to_le_bytes();
+    let nanoseconds = 300_000_000u64.to_le_bytes();
     let arguments = Arguments { views: &[done], by_value: &nanoseconds };
     spin.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1)).unwrap();
     let ticket = slab.read_later(&mut rig.stream, &done).unwrap();

@@ -45,3 +45,28 @@ pub struct ModuleImage {
     /// Digest of cubin and PTX together.
     pub digest: Digest,
 }
+
+impl ModuleImage {
+    /// PTX text as it stands, nothing compiled. `digest` is the text's; the entry points are left empty.
+    ///
+    /// ```
+    /// use cuforge_core::{ComputeCapability, Digest, ModuleImage, Target};
+    /// let text = ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }\n";
+    /// let target = Target::new(ComputeCapability { major: 9, minor: 0 });
+    /// let image = ModuleImage::hand_written(text.into(), target, Digest([0; 32]));
+    /// assert_eq!((image.ptx.as_deref(), image.cubin), (Some(text), None));
+    /// ```
+    pub fn hand_written(text: Arc<str>, target: Target, digest: Digest) -> Self {
+        Self {
+            cubin: None,
+            ptx: Some(text),
+            entry_points: Vec::new(),
+            lowered_names: Vec::new(),
+            target,
+            decision: "PTX as it was given".into(),
+            compiler: "hand-written PTX".into(),
+            log: String::new(),
+            digest,
+        }
+    }
+}

@@ -11,8 +11,11 @@ use crate::pinned::PinnedBuffer;
 use crate::pipeline::{Pipeline, PipelineCache};
 use crate::properties::{self, Capabilities};
 use crate::timeline::Timeline;
-use cuforge_core::{Adapter, Constraints, KernelSpec, MAX_QUEUES, ModuleImage, Schedule, Target};
+use cuforge_core::{
+    Adapter, Constraints, Digest, KernelSpec, Language, MAX_QUEUES, ModuleImage, Schedule, Target,
+};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr;
@@ -245,6 +248,29 @@ impl Device {
         let pipeline = Pipeline::build(self.gate(), &self.shared.constraints, module, spec, schedule)?;
         cache.keep(&pipeline);
         Ok(pipeline)
+    }
+
+    /// The pipeline for a kernel whose text is PTX, loaded as it stands. Safe, because the image is the specification's own
+    /// text. A repeated request compares specifications and makes no allocation and no driver call.
+    ///
+    /// # Errors
+    /// [`LaunchError::Unsupported`] for another language; those of [`pipeline`](Self::pipeline).
+    pub fn ptx_pipeline(&self, spec: &KernelSpec, schedule: &Schedule) -> Result<Pipeline, LaunchError> {
+        self.gate().alive()?;
+        if spec.body().language != Language::Ptx {
+            return Err(LaunchError::Unsupported {
+                what: "a kernel that is not PTX",
+                why: "it has to be compiled first",
+            });
+        }
+        if let Some(pipeline) = self.shared.pipelines.find_text(spec, schedule) {
+            return Ok(pipeline);
+        }
+        let text = &*spec.body().text;
+        let digest = Digest(Sha256::digest(text.as_bytes()).into());
+        let image = Arc::new(ModuleImage::hand_written(Arc::from(text), self.target(), digest));
+        // SAFETY: the image is the specification's own text.
+        unsafe { self.pipeline(&image, spec, schedule) }
     }
 
     /// Forgets pipelines that nothing refers to; how many. Their modules are unloaded when the device is idle.

@@ -81,6 +81,7 @@ impl Slab {
     ) -> Result<(DeviceAddress, (u64, u64)), LaunchError> {
         self.fits(on, view, bytes)?;
         self.device().gate().alive()?;
+        on.line().not_capturing()?;
         let lease = self.pins().pin(view)?;
         let first = on.reserve_epochs(pieces)?;
         let last = first + pieces - 1;

@@ -263,6 +263,19 @@ impl PipelineCache {
         by_image.get(&image.digest)?.iter().find(|pipeline| pipeline.built.is(image, spec, schedule)).cloned()
     }
 
+    /// The pipeline of PTX text as it stands that is there already. No allocation, no driver call.
+    pub(crate) fn find_text(&self, spec: &KernelSpec, schedule: &Schedule) -> Option<Pipeline> {
+        let by_image = self.by_image.lock();
+        let same = |pipeline: &&Pipeline| {
+            let image = pipeline.image();
+            image.cubin.is_none()
+                && image.ptx.as_deref() == Some(&*spec.body().text)
+                && pipeline.built.schedule == *schedule
+                && pipeline.built.spec == *spec
+        };
+        by_image.values().flatten().find(same).cloned()
+    }
+
     /// The image's module, if a pipeline of it is there.
     pub(crate) fn module(&self, image: &Arc<ModuleImage>) -> Option<Arc<Module>> {
         let by_image = self.by_image.lock();

@@ -5,13 +5,12 @@ use crate::error::SessionError;
 use bytemuck::Pod;
 use cuforge_core::{
     Arguments, BufferView, BuildOptions, Checkpoint, CompileRequest, Digest, Elapsed, Extent, KernelSpec,
-    Language, ModuleImage, Request, Rewound, Schedule, Target,
+    Language, ModuleImage, Request, Rewound, Schedule,
 };
 use cuforge_launch::{
     BoundLaunch, CaptureScope, Closed, Device, DeviceLoop, Graph, LaunchError, ParameterBlock, Pipeline,
     Prefetched, Prefetcher, Recording, ResultRing, Slab, Stream,
 };
-use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -298,13 +297,10 @@ impl Session {
         schedule: &Schedule,
         options: &BuildOptions,
     ) -> Result<Pipeline, SessionError> {
-        let target = options.target.unwrap_or(self.device.target());
         match spec.body().language {
-            Language::Ptx => {
-                spec.defines(schedule)?;
-                Ok(self.pipeline(&Arc::new(as_written(spec, target)), spec, schedule)?)
-            }
+            Language::Ptx => Ok(self.device.ptx_pipeline(spec, schedule)?),
             Language::CudaC => {
+                let target = options.target.unwrap_or(self.device.target());
                 let request = CompileRequest::for_kernel(spec, schedule, options, target)?;
                 self.load_compiled(spec, schedule, &request)
             }
@@ -362,21 +358,6 @@ impl Session {
     }
 }
 
-fn as_written(spec: &KernelSpec, target: Target) -> ModuleImage {
-    let text = &*spec.body().text;
-    ModuleImage {
-        cubin: None,
-        ptx: Some(Arc::from(text)),
-        entry_points: Vec::new(),
-        lowered_names: Vec::new(),
-        target,
-        decision: "PTX as it was given".to_owned(),
-        compiler: "hand-written PTX".to_owned(),
-        log: String::new(),
-        digest: Digest(Sha256::digest(text.as_bytes()).into()),
-    }
-}
-
 fn locate(spec: &KernelSpec, schedule: &Schedule, options: &BuildOptions) -> u64 {
     let mut hasher = DefaultHasher::new();
     (spec.id(), spec.entry_point(), schedule, options).hash(&mut hasher);
@@ -405,6 +386,15 @@ mod tests {
         is_send::<Session>();
         is_send::<Stream>();
         is_send::<BoundLaunch>();
+        is_send::<Prefetcher>();
+        is_send::<Prefetched>();
+        is_send::<cuforge_launch::Upload>();
+        is_send::<cuforge_launch::OwnedUpload<Vec<u8>>>();
+        is_send::<cuforge_launch::Readback>();
+        is_send::<cuforge_launch::Mailbox>();
+        is_shareable::<cuforge_launch::PinnedBuffer>();
+        is_shareable::<cuforge_launch::Driver>();
+        is_shareable::<LaunchError>();
         is_shareable::<Device>();
         is_shareable::<Slab>();
         is_shareable::<Pipeline>();

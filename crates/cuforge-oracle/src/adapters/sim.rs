@@ -373,18 +373,11 @@ pub(super) fn digest(bytes: &[u8]) -> Digest {
 
 fn hand_written(text: &str, target: Target) -> ModuleImage {
     ModuleImage {
-        cubin: None,
-        ptx: Some(Arc::from(text)),
         // A text that does not parse is refused right after this.
         entry_points: Module::parse(text)
             .map(|module| module.entries().map(|entry| entry.name.to_string()).collect())
             .unwrap_or_default(),
-        lowered_names: Vec::new(),
-        target,
-        decision: "PTX as it was given".to_owned(),
-        compiler: "hand-written PTX".to_owned(),
-        log: String::new(),
-        digest: digest(text.as_bytes()),
+        ..ModuleImage::hand_written(Arc::from(text), target, digest(text.as_bytes()))
     }
 }
 
