@@ -60,7 +60,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
 fn features(packages: &[Package]) -> Result<Vec<String>, Stop> {
     let mut findings = Vec::new();
     for package in packages {
+        let absent = powerset::out_of_reach(&package.card.metadata);
+        for (feature, needs) in &absent {
+            println!("  {}: feature {feature} not checked, it needs {needs}", package.name);
+        }
         for set in powerset::sets(&package.features) {
+            if absent.iter().any(|(feature, _)| set.contains(&feature.as_str())) {
+                continue;
+            }
             let list = set.join(",");
             let mut command = process::cargo();
             command.args(["check", "--quiet", "--package", &package.name, "--no-default-features"]);
@@ -109,10 +116,17 @@ fn minimal(packages: &[Package]) -> Result<Vec<String>, Stop> {
     Ok(findings)
 }
 
+/// Advisories apart: their database comes from the network, and its absence must not hide the rest.
 fn deny(_: &[Package]) -> Result<Vec<String>, Stop> {
-    let mut command = tools::command(&tools::DENY)?;
-    command.args(["--all-features", "check"]);
-    Ok(ran(command, "cargo deny check").into_iter().collect())
+    let mut findings = Vec::new();
+    for checks in [&["bans", "licenses", "sources"][..], &["advisories"]] {
+        let mut command = tools::command(&tools::DENY)?;
+        command
+            .args(["--all-features", "--log-level", "error", "check", "--hide-inclusion-graph"])
+            .args(checks);
+        findings.extend(ran(command, &format!("cargo deny check {}", checks.join(" "))));
+    }
+    Ok(findings)
 }
 
 fn semver(packages: &[Package]) -> Result<Vec<String>, Stop> {

@@ -40,9 +40,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
             _ => return Err(options.unknown(&item)),
         }
     }
-    let fetched = fetch();
-    let without_nvrtc = fetched.as_ref().err().map(String::as_str);
-    let rules = Rules { without_nvrtc, long, limit: if long { LIMIT_LONG } else { LIMIT } };
+    let missing = fetch();
+    let rules = Rules { without_nvrtc: &missing, long, limit: if long { LIMIT_LONG } else { LIMIT } };
 
     let mut total = Tally::default();
     built("test programs", (EVERYTHING, &[]), &rules, &mut total)?;
@@ -51,27 +50,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     Ok(close(&total))
 }
 
-/// Makes sure of every pinned toolchain; the error is the reason for which tests are skipped.
-fn fetch() -> Result<(), String> {
-    match toolchain::ensure(&Version::ALL) {
-        Ok(toolchains) => {
-            for made in &toolchains {
-                let cost = made.fetched.map_or_else(String::new, |cost| {
+/// Makes sure of every pinned toolchain; those that cannot be made, each with the reason for which tests are skipped.
+fn fetch() -> Vec<(&'static str, String)> {
+    let mut missing = Vec::new();
+    for version in Version::ALL {
+        match toolchain::ensure(&[version]) {
+            Ok(made) => {
+                let cost = made.first().and_then(|made| made.fetched).map_or_else(String::new, |cost| {
                     let (bytes, seconds) = (cost.download_bytes, cost.elapsed.as_secs_f64());
                     format!(" (fetched {} MB in {seconds:.0} s)", bytes / 1_000_000)
                 });
-                println!("NVRTC {}{cost}", made.version.number());
+                println!("NVRTC {}{cost}", version.number());
             }
-            Ok(())
-        }
-        Err(error) => {
-            println!("NVRTC is not to be had: {error}");
-            println!("every test that needs it is counted as skipped");
-            // What pip printed is shown once, above; the reason stands behind every test that is left out.
-            let said = error.to_string();
-            Err(said.split(": ").next().unwrap_or(&said).to_owned())
+            Err(error) => {
+                println!("NVRTC {} is not to be had: {error}", version.number());
+                println!("every test that needs it is counted as skipped");
+                // What pip printed is shown once, above; the reason stands behind every test that is left out.
+                let said = error.to_string();
+                missing.push((version.number(), said.split(": ").next().unwrap_or(&said).to_owned()));
+            }
         }
     }
+    missing
 }
 
 /// Which programs a plain run is made of.

@@ -45,7 +45,7 @@ fn slow() -> String {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn a_helper_gives_what_the_same_compiler_gives_in_this_process() {
     let found = candidate("13.5.37");
     let here = Nvrtc::load(&found).unwrap();
@@ -64,7 +64,7 @@ fn a_helper_gives_what_the_same_compiler_gives_in_this_process() {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn a_time_limit_holds_and_the_pool_goes_on() {
     let limit = Duration::from_millis(1500);
     let compiler = compiler(pool(1), Limits { time: Some(limit), cancel: None });
@@ -78,7 +78,7 @@ fn a_time_limit_holds_and_the_pool_goes_on() {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn a_cancelled_compilation_ends_soon() {
     let token = CancelToken::default();
     let limits = Limits { time: None, cancel: Some(token.clone()) };
@@ -98,7 +98,7 @@ fn kill(process: u32) {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn a_helper_killed_while_idle_is_replaced_unseen() {
     let pool = pool(1);
     let first = pool.idle_helpers();
@@ -116,7 +116,7 @@ fn a_helper_killed_while_idle_is_replaced_unseen() {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn a_helper_killed_at_work_is_an_error_that_says_so_and_the_next_job_runs() {
     let pool = Arc::new(pool(1));
     let victim = pool.idle_helpers()[0];
@@ -139,7 +139,7 @@ fn a_helper_killed_at_work_is_an_error_that_says_so_and_the_next_job_runs() {
 }
 
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 13.5.37"]
 fn many_threads_share_a_bounded_pool() {
     let compiler = compiler(pool(2), Limits::default());
     std::thread::scope(|scope| {

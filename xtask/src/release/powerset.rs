@@ -1,6 +1,9 @@
 //! Sets of features: all of them while they are few, else each alone, each left out, none and all.
 
 use std::collections::BTreeMap;
+use std::env;
+
+use serde_json::Value;
 
 /// With more features than this not every set is tried: 2^5 checks of a crate are seconds, 2^10 are not.
 const WHOLE_UP_TO: usize = 5;
@@ -29,6 +32,20 @@ pub(super) fn sets(features: &BTreeMap<String, Vec<String>>) -> Vec<Vec<&str>> {
         .collect()
 }
 
+/// Features that this machine cannot build, each with the program that it needs: those under
+/// `[package.metadata.cuforge.feature-needs]` whose program is not in `PATH`.
+pub(super) fn out_of_reach(metadata: &Value) -> Vec<(String, String)> {
+    let needs = metadata["cuforge"]["feature-needs"].as_object();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let needs = needs.into_iter().flatten().map(|(feature, program)| (feature.clone(), text(program)));
+    needs.filter(|(_, program)| !is_in_path(program)).collect()
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +64,15 @@ mod tests {
     #[test]
     fn many_features_are_tried_alone_and_left_out() {
         assert_eq!(count(&["a", "b", "c", "d", "e", "f"]), 2 + 6 + 6);
+    }
+
+    #[test]
+    fn a_feature_whose_program_is_missing_is_named_and_any_other_is_tried() {
+        let metadata = |program: &str| serde_json::json!({"cuforge": {"feature-needs": {"nvtx": program}}});
+        let absent = ("nvtx".to_owned(), "no-such-program-anywhere".to_owned());
+        assert_eq!(out_of_reach(&metadata("no-such-program-anywhere")), [absent]);
+        assert_eq!(out_of_reach(&metadata("sh")), []);
+        assert_eq!(out_of_reach(&Value::Null), []);
     }
 
     #[test]

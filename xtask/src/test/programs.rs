@@ -12,6 +12,7 @@ use super::libtest::{self, Outcome, Output};
 use super::tally::Tally;
 use crate::ending::Stop;
 use crate::process::{self, Captured};
+use crate::toolchain::Version;
 
 /// One test program of a package.
 #[derive(Clone, Debug)]
@@ -96,8 +97,8 @@ fn programs(messages: &str) -> Result<Vec<Program>, Stop> {
 /// What decides which ignored tests run, and for how long anything may.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
-    /// Why tests that need NVRTC cannot run; `None` when they can.
-    pub(crate) without_nvrtc: Option<&'a str>,
+    /// The pinned NVRTC versions that are not to be had, each with why.
+    pub(crate) without_nvrtc: &'a [(&'static str, String)],
     /// Whether tests that are only run at full length do run.
     pub(crate) long: bool,
     /// When a test program is stopped.
@@ -108,18 +109,24 @@ impl Rules<'_> {
     /// Whether a test that is ignored for `reason` can run here after all.
     fn allow(&self, reason: &str) -> bool {
         match reason.split(':').next().unwrap_or(reason) {
-            "needs NVRTC" => self.without_nvrtc.is_none(),
+            "needs NVRTC" => self.missing(reason).is_none(),
             "long" => self.long,
             "needs a recording" => env::var_os("CUFORGE_SIM_VECTORS").is_some(),
             _ => false,
         }
     }
 
+    /// The first version that is missing of those that `reason` names behind its colon; of all if it names none.
+    fn missing(&self, reason: &str) -> Option<&(&'static str, String)> {
+        let named = Version::ALL.iter().any(|version| reason.contains(version.number()));
+        self.without_nvrtc.iter().find(|(version, _)| !named || reason.contains(version))
+    }
+
     /// A skip's reason, as the report says it.
     fn reason(&self, reason: &str) -> String {
-        match (reason.split(':').next().unwrap_or(reason), self.without_nvrtc) {
+        match (reason.split(':').next().unwrap_or(reason), self.missing(reason)) {
             ("", _) => "ignored without a reason".to_owned(),
-            ("needs NVRTC", Some(why)) => format!("{reason} ({why})"),
+            ("needs NVRTC", Some((version, why))) => format!("{reason} (no {version}: {why})"),
             ("long", _) => format!("{reason} (run with --long)"),
             ("needs a GPU", _) => format!("{reason} (cargo xtask gpu-test runs them)"),
             _ => reason.to_owned(),
@@ -225,37 +232,46 @@ mod tests {
     const LIST: &str = "a: test\nb: test\n";
     const PLAIN: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs NVRTC\ntest result: ok.\n";
 
-    fn rules(without_nvrtc: Option<&'static str>) -> Rules<'static> {
-        Rules { without_nvrtc, long: false, limit: Duration::from_secs(60) }
+    fn rules<'a>(without: &'a [(&'static str, String)]) -> Rules<'a> {
+        Rules { without_nvrtc: without, long: false, limit: Duration::from_secs(60) }
     }
 
     #[test]
     fn a_test_whose_need_is_not_met_is_skipped_with_the_reason_and_never_passed() {
-        let tally = played(rules(Some("no pip")), LIST, (PLAIN, 0), ("", 1));
+        let tally = played(rules(&[("12.4.127", "no pip".to_owned())]), LIST, (PLAIN, 0), ("", 1));
         assert_eq!(tally.to_string(), "1 passed, 0 failed, 1 skipped");
-        assert_eq!(tally.skipped["needs NVRTC (no pip)"], ["b"]);
+        assert_eq!(tally.skipped["needs NVRTC (no 12.4.127: no pip)"], ["b"]);
+    }
+
+    #[test]
+    fn a_version_that_is_missing_leaves_out_the_tests_that_need_it_and_no_other() {
+        let without = [("12.4.127", "no network".to_owned())];
+        let rules = rules(&without);
+        assert!(rules.allow("needs NVRTC: 13.5.37") && rules.allow("needs NVRTC: 12.9.86 and 13.5.37"));
+        assert!(!rules.allow("needs NVRTC: 12.4.127 and 13.5.37") && !rules.allow("needs NVRTC"));
+        assert_eq!(rules.reason("needs NVRTC: 12.4.127"), "needs NVRTC: 12.4.127 (no 12.4.127: no network)");
     }
 
     #[test]
     fn a_test_whose_need_is_met_runs_and_counts_by_what_it_did() {
         let ok = "running 1 test\ntest b ... ok\ntest result: ok.\n";
         assert_eq!(
-            played(rules(None), LIST, (PLAIN, 0), (ok, 0)).to_string(),
+            played(rules(&[]), LIST, (PLAIN, 0), (ok, 0)).to_string(),
             "2 passed, 0 failed, 0 skipped"
         );
         let bad = "running 1 test\ntest b ... FAILED\ntest result: FAILED.\n";
         assert_eq!(
-            played(rules(None), LIST, (PLAIN, 0), (bad, 101)).to_string(),
+            played(rules(&[]), LIST, (PLAIN, 0), (bad, 101)).to_string(),
             "1 passed, 1 failed, 0 skipped"
         );
         // A second run that tells nothing about the test leaves it failed, not skipped.
         let silent = "running 0 tests\ntest result: ok.\n";
-        assert_eq!(played(rules(None), LIST, (PLAIN, 0), (silent, 0)).failed.len(), 1);
+        assert_eq!(played(rules(&[]), LIST, (PLAIN, 0), (silent, 0)).failed.len(), 1);
     }
 
     #[test]
     fn a_program_that_dies_half_way_fails_with_the_tests_it_did_not_tell() {
-        let tally = played(rules(None), LIST, ("running 2 tests\ntest a ... ok\n", 134), ("", 0));
+        let tally = played(rules(&[]), LIST, ("running 2 tests\ntest a ... ok\n", 134), ("", 0));
         assert_eq!(tally.passed, 1);
         assert!(tally.failed.iter().any(|name| name.starts_with("b ")), "{:?}", tally.failed);
         assert!(tally.failed.iter().any(|name| name.contains("134")), "{:?}", tally.failed);
@@ -264,7 +280,7 @@ mod tests {
     #[test]
     fn a_bad_exit_code_after_good_outcomes_is_a_failure() {
         let all_ok = "running 2 tests\ntest a ... ok\ntest b ... ok\ntest result: ok.\n";
-        assert_eq!(played(rules(None), LIST, (all_ok, 1), ("", 0)).failed.len(), 1);
+        assert_eq!(played(rules(&[]), LIST, (all_ok, 1), ("", 0)).failed.len(), 1);
     }
 
     #[test]
