@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuforge::Session;
 use cuforge_compile::{Bundle, CompileError, Compiler, Nvrtc, SearchPaths};
-use cuforge_core::{Adapter, KernelCompiler, OracleContext};
+use cuforge_core::{Adapter, KernelCompiler, OracleContext, Schedule};
 use cuforge_oracle::corpus::{CorpusKernel, Form};
 use cuforge_oracle::report::{details, to_table};
 use cuforge_oracle::{CudaContext, Report, SimContext, Verdict, VerifyOptions, verify_with};
@@ -163,19 +163,29 @@ impl Judged {
 
 /// Judges `kernel` in `form` at its real size, under its default schedule where the form takes it.
 pub(crate) fn judge(kernel: &CorpusKernel, form: Form, context: &mut dyn OracleContext, seed: u64) -> Judged {
-    let options = VerifyOptions::default().with_seed(seed);
     let schedules = kernel.schedules(form);
     let default = kernel.default_schedule();
     let schedule =
         if schedules.contains(&default) { &default } else { schedules.first().unwrap_or(&default) };
+    judge_under(kernel, form, schedule, context, &VerifyOptions::default().with_seed(seed))
+}
+
+/// As [`judge`], under this schedule.
+pub(crate) fn judge_under(
+    kernel: &CorpusKernel,
+    form: Form,
+    schedule: &Schedule,
+    context: &mut dyn OracleContext,
+    options: &VerifyOptions,
+) -> Judged {
     let verified = kernel
         .case(form, &kernel.real_shape(), schedule)
-        .and_then(|case| verify_with(&case, context, &options));
+        .and_then(|case| verify_with(&case, context, options));
     match verified {
         Ok(report) => Judged { report, error: None },
         Err(error) => {
             let error = error.to_string();
-            let report = not_run(kernel, form, context.adapter(), seed, error.clone());
+            let report = not_run(kernel, form, context.adapter(), options.check.seed, error.clone());
             Judged { report, error: Some(error) }
         }
     }

@@ -19,6 +19,7 @@ mod sim;
 mod simulated;
 mod test;
 mod toolchain;
+mod tune;
 mod verify;
 mod workspace;
 
@@ -33,8 +34,11 @@ usage: cargo xtask VERB [OPTIONS]
 
   quickstart [--device auto|cuda|sim]
           the main job: compile, run and verify the kernels of the corpus on the best device there is
-  verify [--device auto|cuda|sim] [--kernel NAME] [--seed N] [--junit FILE] [--json FILE]
-          the oracle over the kernel corpus
+  verify [--device auto|cuda|sim] [--kernel NAME] [--seed N] [--fuzz N] [--certify FILE] [--certificate FILE]
+         [--junit FILE] [--json FILE] [--svg FILE] [CASE..]
+          the oracle over the kernel corpus, random kernels, case files, or a certificate
+  tune [KERNEL] [--device auto|cuda|sim] [--json FILE]
+          searches schedules, correctness first, and keeps the winners
   bench AREA [--device auto|cuda|sim] [--quick] [--compare FILE] [--json FILE] [--markdown FILE] [--charts DIR]
           measures AREA, with quartiles and bars; --compare flags what became worse
   test [--long]
@@ -83,6 +87,8 @@ fn run() -> Result<Ending, Stop> {
     match verb.as_str() {
         "quickstart" => quickstart::run(arguments),
         "verify" => verify::run(arguments),
+        "tune" => tune::run(arguments),
+        tune::WORKER => tune::run_worker(arguments),
         "bench" => bench::run(arguments),
         "test" => test::run(arguments),
         "gpu-test" => gpu_test::run(arguments),

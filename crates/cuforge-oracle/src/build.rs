@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cuforge_core::{
-    Arithmetic, ContextError, ContextErrorKind, KernelSpec, OracleContext, Prepared, Schedule,
+    Arithmetic, ContextError, ContextErrorKind, Digest, KernelSpec, OracleContext, Prepared, Schedule,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -59,6 +59,12 @@ impl Build {
             fast_math: evidence.arithmetic.fast_math,
         }
     }
+}
+
+/// The digest of a kernel's text: what a tuned record is for.
+#[must_use]
+pub fn source_digest(spec: &KernelSpec) -> Digest {
+    Digest(Sha256::digest(spec.body().text.as_bytes()).into())
 }
 
 /// The SHA-256 of some bytes, as hexadecimal digits.

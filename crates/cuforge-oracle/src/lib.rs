@@ -41,6 +41,7 @@ mod execute;
 mod fill;
 mod fit;
 mod format;
+pub mod fuzz;
 mod inputs;
 mod interface;
 mod legs;
@@ -64,6 +65,7 @@ mod verify;
 
 pub use adapters::{CudaContext, SimContext, SimContextBuilder, SimError};
 pub use blame::{Blame, Leg, Legs};
+pub use build::source_digest;
 pub use case::{Case, CaseBuilder, ShippedPtx};
 pub use certificate::{Certificate, CertificateError, CertifiedCase, CertifiedOutput, Difference};
 pub use check::{Check, CheckOptions, check};

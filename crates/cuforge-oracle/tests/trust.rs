@@ -6,6 +6,9 @@
 #[allow(missing_docs, missing_debug_implementations, unreachable_pub, clippy::missing_errors_doc)]
 mod toy_backend;
 
+#[path = "../../../examples/own-kernel/tests/softmax.rs"]
+mod own_kernel;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -36,6 +36,7 @@ pub struct SessionBuilder {
     cache_folder: Option<PathBuf>,
     prefetch_depth: usize,
     bundle: Option<PathBuf>,
+    tuned: Option<PathBuf>,
 }
 
 impl Session {
@@ -58,6 +59,7 @@ impl SessionBuilder {
             cache_folder: None,
             prefetch_depth: PREFETCH_DEPTH,
             bundle: None,
+            tuned: None,
         }
     }
 
@@ -121,6 +123,12 @@ impl SessionBuilder {
         self
     }
 
+    /// A folder of schedules that a tuner found (`cargo xtask tune`), for [`Session::tuned_schedule`].
+    pub fn tuned_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.tuned = Some(folder.into());
+        self
+    }
+
     /// Buffers of each [`Session::prefetcher`] (default 2, at least 1). More let uploads run further ahead where they come
     /// in bursts; each takes as many bytes of the slab as is asked for, and as much pinned memory where pushes fill it.
     pub fn prefetch_depth(mut self, depth: usize) -> Self {
@@ -144,7 +152,7 @@ impl SessionBuilder {
         let slab = Slab::new(&device, allocator, self.slab_options)?;
         let stream = Stream::new(&device)?;
         let code = Code::new(self.compiler, self.search_paths, self.cache_folder, self.bundle);
-        Ok(Session::new(device, slab, stream, code, self.prefetch_depth))
+        Ok(Session::new(device, slab, stream, code, self.prefetch_depth, self.tuned))
     }
 }
 
@@ -159,6 +167,7 @@ impl fmt::Debug for SessionBuilder {
             .field("compiler", &self.compiler.is_some())
             .field("cache_folder", &self.cache_folder)
             .field("bundle", &self.bundle)
+            .field("tuned", &self.tuned)
             .field("prefetch_depth", &self.prefetch_depth)
             .finish()
     }

@@ -22,6 +22,7 @@ mod builder;
 mod code;
 mod error;
 mod session;
+mod tuned;
 
 pub use builder::SessionBuilder;
 pub use error::SessionError;

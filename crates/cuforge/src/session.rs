@@ -14,6 +14,7 @@ use cuforge_launch::{
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A device with slab, stream and compiler, ready for kernels.
@@ -26,6 +27,7 @@ pub struct Session {
     stream: Stream,
     code: Code,
     prefetch_depth: usize,
+    tuned: Option<PathBuf>,
     /// By a hash of the request that only locates; the whole request is compared.
     built: HashMap<u64, Vec<Built>>,
 }
@@ -38,8 +40,19 @@ struct Built {
 }
 
 impl Session {
-    pub(crate) fn new(device: Device, slab: Slab, stream: Stream, code: Code, prefetch_depth: usize) -> Self {
-        Self { device, slab, stream, code, prefetch_depth, built: HashMap::new() }
+    pub(crate) fn new(
+        device: Device,
+        slab: Slab,
+        stream: Stream,
+        code: Code,
+        prefetch_depth: usize,
+        tuned: Option<PathBuf>,
+    ) -> Self {
+        Self { device, slab, stream, code, prefetch_depth, tuned, built: HashMap::new() }
+    }
+
+    pub(crate) fn tuned_folder(&self) -> Option<&Path> {
+        self.tuned.as_deref()
     }
 
     /// The device.

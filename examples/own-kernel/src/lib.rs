@@ -1,0 +1,1 @@
+//! A crate with a kernel, `softmax.ptx`: one warp a row. What matters is its test, `tests/softmax.rs`.
