@@ -84,11 +84,11 @@ pub struct CertifiedOutput {
     pub buffer: String,
     pub element: String,
     pub elements: u64,
-    /// The largest error over its bound, and where.
-    pub worst_ratio: f64,
+    /// The largest error in millionths of its bound, and where. Integers, so that a file reads back as what it was.
+    pub worst_ratio_ppm: u64,
     pub worst_index: Option<u64>,
     pub worst_ulps: Option<u64>,
-    pub baseline_ratio: Option<f64>,
+    pub baseline_ratio_ppm: Option<u64>,
 }
 
 /// Why there is no certificate.
@@ -327,12 +327,17 @@ impl From<&OutputReport> for CertifiedOutput {
             buffer: output.buffer.clone(),
             element: output.element.name().to_owned(),
             elements: output.comparison.elements,
-            worst_ratio: output.comparison.worst_ratio(),
+            worst_ratio_ppm: millionths(output.comparison.worst_ratio()),
             worst_index: worst.map(|worst| worst.index),
             worst_ulps: worst.and_then(|worst| worst.ulps),
-            baseline_ratio: output.baseline_ratio.filter(|ratio| ratio.is_finite()),
+            baseline_ratio_ppm: output.baseline_ratio.map(millionths),
         }
     }
+}
+
+/// Rounded up: what is not exact is not zero.
+fn millionths(ratio: f64) -> u64 {
+    (ratio * 1e6).ceil() as u64
 }
 
 #[cfg(test)]
@@ -361,6 +366,18 @@ mod tests {
         let other = text.replace("certificate.1", "certificate.2");
         assert!(matches!(Certificate::from_text(&other), Err(CertificateError::Schema { .. })));
         assert!(matches!(Certificate::from_text("{}"), Err(CertificateError::Malformed(_))));
+    }
+
+    #[test]
+    fn ratios_that_no_decimal_fraction_hits_survive_the_file() {
+        let mut report = samples::passed();
+        let worst = report.outputs[0].comparison.worst.as_mut().unwrap();
+        (worst.error, worst.bound) = (1.0 / 3.0, 0.7);
+        report.outputs[0].baseline_ratio = Some(2.0 / 3.0);
+        let text = Certificate::of(&[report]).unwrap().to_text();
+        let read = Certificate::from_text(&text).unwrap();
+        assert_eq!(read.entries()[0].outputs[0].worst_ratio_ppm, 476_191);
+        assert_eq!(read.entries()[0].outputs[0].baseline_ratio_ppm, Some(666_667));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::verdict::{Discrimination, Fate, MutantReport};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MutantOptions {
-    /// PTX mutants at most, taken evenly from all operators. Default 24.
+    /// PTX mutants, taken evenly from all operators; more where too few of these are reached. Default 24.
     pub limit: usize,
     /// PTX mutants that must be killed. Default 4.
     pub required: usize,
@@ -99,7 +99,12 @@ fn ptx_mutants(
     }
     let mutations = mutate::enumerate(&module, build.ran.0.entry_point());
     found.ptx_sites = mutations.len();
-    for mutation in sample(mutations, seed, options.limit) {
+    for (tried, mutation) in shuffled(mutations, seed).into_iter().enumerate() {
+        // Where many places are never reached, the sample goes on until enough mutants could be killed.
+        let enough = tried >= options.limit && found.kill_score().0 >= options.required;
+        if enough || tried >= options.limit.saturating_mul(MOST_SAMPLES) {
+            break;
+        }
         let fate = match mutation.apply(&module) {
             Ok(mutant) => match fate_of(&mutant, &benches)? {
                 Fate::Survives if !is_reached(&module, &mutation, &benches)? => Fate::Unreached,
@@ -161,8 +166,11 @@ fn is_reached(module: &Module, mutation: &Mutation, benches: &[Bench<'_>]) -> Re
     Ok(false)
 }
 
-/// A seeded sample that takes from every operator in turn.
-fn sample(mutations: Vec<Mutation>, seed: u64, limit: usize) -> Vec<Mutation> {
+/// How many times the limit a sample may grow to.
+const MOST_SAMPLES: usize = 8;
+
+/// All mutations in an order that the seed picks and that takes from every operator in turn.
+fn shuffled(mutations: Vec<Mutation>, seed: u64) -> Vec<Mutation> {
     let mut operators: Vec<(String, Vec<Mutation>)> = Vec::new();
     for mutation in mutations {
         let operator = mutation.operator().to_string();
@@ -174,14 +182,8 @@ fn sample(mutations: Vec<Mutation>, seed: u64, limit: usize) -> Vec<Mutation> {
     let mut random = Random::stream(seed, "mutants");
     operators.iter_mut().for_each(|(_, sites)| random.shuffle(sites));
     let mut chosen = Vec::new();
-    while chosen.len() < limit && operators.iter().any(|(_, sites)| !sites.is_empty()) {
-        for (_, sites) in &mut operators {
-            if chosen.len() < limit
-                && let Some(mutation) = sites.pop()
-            {
-                chosen.push(mutation);
-            }
-        }
+    while operators.iter().any(|(_, sites)| !sites.is_empty()) {
+        chosen.extend(operators.iter_mut().filter_map(|(_, sites)| sites.pop()));
     }
     chosen
 }

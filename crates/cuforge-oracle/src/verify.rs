@@ -105,7 +105,7 @@ pub fn verify_with(
         }
     }
     let failed = matches!(report.verdict, Verdict::Failed | Verdict::Fault(_));
-    if failed || report.verdict == Verdict::Passed {
+    if report.legs.is_none() && (failed || report.verdict == Verdict::Passed) {
         report.legs = legs(case, context, &mut build, seed, failed)?;
     }
     if let Some(blame) = report.legs.as_ref().and_then(Legs::blame) {
@@ -191,6 +191,7 @@ fn try_other_inputs(
                 inputs.name(),
                 other.shape()
             ));
+            report.legs = legs(&other, context, build, seed, false)?;
         }
         report.inputs.push(InputsReport { inputs, outcome });
     }

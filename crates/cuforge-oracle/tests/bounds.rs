@@ -504,3 +504,14 @@ fn rounding_inputs_or_results_to_half_precision_leaves_the_bounds() {
         }
     }
 }
+
+#[test]
+fn a_sum_that_may_overflow_in_f64_has_no_bound_there_either() {
+    let tracker = Tracker::new(ErrorModel::ieee_f64());
+    let huge =
+        || [f64::MAX / 2.0, f64::MAX / 2.0, f64::MAX / 2.0, -f64::MAX].map(|value| tracker.exact(value));
+    assert!(Tracked::sum(huge()).error().is_infinite(), "whether it overflows depends on the order");
+    let products = Tracked::dot(huge().into_iter().zip(huge()));
+    assert!(products.error().is_infinite());
+    assert!(Tracked::sum(huge().into_iter().take(1)).error() == 0.0);
+}
