@@ -21,7 +21,8 @@ impl Slab {
     ///
     /// Goes through the stream's pinned ring (4 MiB, made by the first write): one driver call and no allocation for up
     /// to 512 KiB; waits only where the ring is full ([`Stream::staging_waits`] counts). From 4 MiB on through pinned
-    /// chunks filled by several threads, or the driver's own pageable copy on machines with few cores.
+    /// chunks filled by several threads, or the driver's own pageable copy on machines with few cores; that too for what
+    /// lies between where the stream is known to be idle.
     ///
     /// # Errors
     /// [`LaunchError::TooLong`], [`LaunchError::View`] (nothing is written then), [`LaunchError::OtherDevice`],
@@ -35,7 +36,14 @@ impl Slab {
         if bytes.len() >= BULK_BYTES {
             return self.write_bulk(on, view, bytes);
         }
+        // The driver's own copy of several segments is up to a third faster than the ring (3 MiB, H200, driver
+        // 580.159.04, 2026-12-01), but waits for what the stream is doing.
+        let direct = bytes.len() > SEGMENT_BYTES && on.is_known_idle();
         let to = self.use_on(on, view)?;
+        if direct {
+            // SAFETY: as in `write_bulk`.
+            return unsafe { on.send(to, bytes.as_ptr(), bytes.len()) };
+        }
         on.write_staged(to, bytes)
     }
 

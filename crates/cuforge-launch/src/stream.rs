@@ -205,6 +205,11 @@ impl Stream {
         self.line.raw
     }
 
+    /// Whether all that was submitted is known to have completed: no driver call, and no only where it is not known.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        self.unsealed == 0 && self.posted.is_none() && self.line.has_completed(self.epoch - 1)
+    }
+
     /// How often a write has waited because its staging memory was in use.
     pub fn staging_waits(&self) -> u64 {
         self.staging.as_ref().map_or(0, Staging::waits)
