@@ -16,6 +16,7 @@
 //! `form: PTX` says that the patch is one of the hand-written PTX; `race: ..` that the bug shows on a GPU only when the
 //! race it opens is lost, and how it would. A hunk's unchanged and removed lines must occur in the kernel exactly once.
 
+use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -74,7 +75,9 @@ struct Hunk {
 /// # Errors
 /// A folder or file cannot be read, lies in a folder that is no kind, or its text is no defect.
 pub fn all() -> Result<Vec<Defect>, Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("defects");
+    // An archive for machines without the repository carries them too.
+    let home = env::var_os("CUFORGE_ARCHIVE").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&home).join("defects");
     let mut defects = Vec::new();
     for folder in fs::read_dir(&root)? {
         let folder = folder?.path();

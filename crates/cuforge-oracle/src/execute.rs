@@ -13,8 +13,14 @@ use crate::random::Random;
 /// Bytes on either side of every buffer that no kernel may touch. A multiple of every alignment that views have, so a
 /// buffer is aligned as its grant is.
 pub(crate) const RED_ZONE_BYTES: u64 = 256;
-/// What red zones hold: neither poison, and no likely result.
-const RED_ZONE: u8 = 0x5c;
+/// What the red zones around a buffer hold: neither poison, and no likely result. Those of inputs hold something else:
+/// a kernel that reads beyond its input and writes what it found there beyond its output would leave no trace.
+const fn red_zone(buffer: &Buffer) -> u8 {
+    match buffer.role {
+        Role::Input => 0x3b,
+        Role::Output | Role::InOut => 0x5c,
+    }
+}
 
 /// A write outside of a buffer, found in the red zones around it.
 ///
@@ -84,8 +90,9 @@ impl<'a> Stage<'a> {
             stage.bound.push(inner.bound_to(buffer.group, buffer.binding, access(buffer)).map_err(misbound)?);
             stage.behind.push(cut(RED_ZONE_BYTES + size, RED_ZONE_BYTES)?);
         }
-        for zone in stage.before.iter().chain(&stage.behind) {
-            context.fill(zone, RED_ZONE)?;
+        for ((buffer, before), behind) in case.buffers().iter().zip(&stage.before).zip(&stage.behind) {
+            context.fill(before, red_zone(buffer))?;
+            context.fill(behind, red_zone(buffer))?;
         }
         Ok(stage)
     }
@@ -141,8 +148,8 @@ impl<'a> Stage<'a> {
     pub(crate) fn trespasses(&self, context: &mut dyn OracleContext) -> Result<Vec<Trespass>, ContextError> {
         let mut found = Vec::new();
         let mut zone = [0; RED_ZONE_BYTES as usize];
-        let changed = |byte: &u8| *byte != RED_ZONE;
         for ((buffer, before), behind) in self.case.buffers().iter().zip(&self.before).zip(&self.behind) {
+            let changed = |byte: &u8| *byte != red_zone(buffer);
             context.read(behind, &mut zone)?;
             let bytes_past_end = zone.iter().rposition(changed).map(|byte| byte as u64);
             context.read(before, &mut zone)?;

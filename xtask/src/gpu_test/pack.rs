@@ -51,6 +51,7 @@ pub(super) fn pack(folder: &Path) -> Result<Ending, Stop> {
     copy_all(&root.join("benches/peers"), &folder.join("peers"))?;
     copy_all(&root.join("crates/cuforge-oracle/kernels"), &folder.join("kernels"))?;
     copy_all(&root.join("tests/kernels"), &folder.join("kernels/tests"))?;
+    copy_all(&root.join("tests/defects"), &folder.join("defects"))?;
     println!("{}", bundle::write(&folder.join(archive::BUNDLE))?);
     let run = folder.join("run.sh");
     fs::write(&run, RUN).map_err(|error| Stop::failed(format!("{}: {error}", run.display())))?;
