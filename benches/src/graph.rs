@@ -19,6 +19,7 @@ use cuforge_launch::{
 };
 use cuforge_slab::RegionSlab;
 use raw::{Exec, Kernel, Raw};
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::hint;
 use std::sync::Arc;
@@ -85,14 +86,23 @@ impl Bench {
 
     /// Adds one to a word: hardly any work.
     fn increment(&self, word: &BufferView) -> Result<BoundLaunch, Box<dyn Error>> {
-        let parameters = vec![
-            Parameter::buffer("out", 0, Element::U32, Access::StorageReadWrite),
-            Parameter::scalar("n", Element::U32),
-        ];
+        self.kernel("increment", word, &[("n", Element::U32)], &1u32.to_le_bytes())
+    }
+
+    /// A kernel of the tests' file over one buffer and scalars.
+    fn kernel(
+        &self,
+        entry: &'static str,
+        word: &BufferView,
+        scalars: &[(&'static str, Element)],
+        by_value: &[u8],
+    ) -> Result<BoundLaunch, Box<dyn Error>> {
+        let mut parameters = vec![Parameter::buffer("out", 0, Element::U32, Access::StorageReadWrite)];
+        parameters.extend(scalars.iter().map(|(name, element)| Parameter::scalar(*name, *element)));
         let block = DeclaredBlock { workgroup_size: [32, 1, 1], items_per_invocation: 1 };
-        // SAFETY: with n at most the words of the buffer the kernel stays inside it.
-        let spec = unsafe { KernelSpec::ptx("increment", "increment", self.ptx, parameters) }
-            .with_declared_blocks(vec![block]);
+        // SAFETY: the kernels stay inside the words and the mapped memory that this bench gives them.
+        let spec =
+            unsafe { KernelSpec::ptx(entry, entry, self.ptx, parameters) }.with_declared_blocks(vec![block]);
         let image = Arc::new(ModuleImage {
             cubin: None,
             ptx: Some(self.ptx.into()),
@@ -106,7 +116,7 @@ impl Bench {
         });
         // SAFETY: the image is the specification's own text.
         let pipeline = unsafe { self.device.pipeline(&image, &spec, &Schedule::new([32, 1, 1])) }?;
-        let arguments = Arguments { views: &[*word], by_value: &1u32.to_le_bytes() };
+        let arguments = Arguments { views: &[*word], by_value };
         Ok(pipeline.bind(&self.slab, arguments, Extent::Elements(1))?)
     }
 
@@ -130,8 +140,8 @@ impl Bench {
         let cudarc =
             Cudarc::new(&self.device, &mut other, self.ptx, self.slab.address_of(&self.word)?, nodes)?;
         let (raw, stream) = (self.raw, &mut self.stream);
-        // A thousand nodes each fill the queue sooner.
-        let (calls, turns) = if nodes < 1000 { (32, rounds * 32) } else { (4, rounds * 8) };
+        // A thousand nodes take the device longer than the host: one at a time into a drained stream.
+        let (calls, turns) = if nodes < 1000 { (32, rounds * 32) } else { (1, rounds * 32) };
         let raw_stream = other.raw();
         let mut ours = || {
             let raw_stream = stream.raw();
@@ -219,10 +229,11 @@ impl Bench {
     fn tokens(&mut self, rounds: usize, torch: Option<&mut Torch>) -> Measured {
         const TOKENS: u32 = 200;
         let slab = self.slab.clone();
-        let view = |binding| -> Result<BufferView, Box<dyn Error>> {
-            Ok(slab.acquire(&Request::new(4))?.bound_to(0, binding, Access::StorageReadWrite)?)
+        let view = |words: u64| -> Result<BufferView, Box<dyn Error>> {
+            Ok(slab.acquire(&Request::new(4 * words))?.bound_to(0, 0, Access::StorageReadWrite)?)
         };
-        let word = view(0)?;
+        let (word, pair) = (view(1)?, view(2)?);
+        slab.fill(&mut self.stream, &pair, 0)?;
         let mut block = ParameterBlock::new(&mut self.stream, &slab, &word)?;
         let mut ring = ResultRing::new(&mut self.stream, &slab, 4, 64)?;
         let mut kernel = self.increment(&word)?;
@@ -233,19 +244,83 @@ impl Bench {
             (0..KERNELS_A_TOKEN).try_for_each(|_| kernel.launch_with(scope, options))?;
             scope.post(&ring, &slab, &word)
         })?;
-        let mut graph = recording.instantiate()?;
-        graph.upload(&mut self.stream)?;
+        let mut through_ring = recording.instantiate()?;
+        through_ring.upload(&mut self.stream)?;
+        // The value as a slot of the first kernel, or out of mapped memory; the result told there by the last.
+        let words = Arc::new(self.device.mapped_words(2)?);
+        let at = words.device_address();
+        let scalars = [("value", Element::U32), ("n", Element::U32)];
+        let mut set = self.kernel("set", &pair, &scalars, &[0, 0, 0, 0, 1, 0, 0, 0])?;
+        let mut fetch = self.kernel("fetch", &pair, &[("from", Element::U64)], &at.to_le_bytes())?;
+        let mut middle = self.increment(&pair)?;
+        let mut last = self.kernel("finish", &pair, &[("report", Element::U64)], &(at + 8).to_le_bytes())?;
+        let mut chain = |first: &mut BoundLaunch, slot: bool| -> Result<Graph, Box<dyn Error>> {
+            let recording = self.stream.capture(|scope| {
+                scope.keep(&words)?;
+                first.launch(scope)?;
+                if slot {
+                    scope.mark_scalar::<u32>("value", "value")?;
+                }
+                (2..KERNELS_A_TOKEN).try_for_each(|_| middle.launch_with(scope, options))?;
+                last.launch_with(scope, options)
+            })?;
+            let mut graph = recording.instantiate()?;
+            graph.upload(&mut self.stream)?;
+            Ok(graph)
+        };
+        let (mut by_slot, mut by_word) = (chain(&mut set, true)?, chain(&mut fetch, false)?);
+        let slot = by_slot.scalar_slot::<u32>("value")?;
+        self.stream.synchronize()?;
         let other = Stream::new(&self.device)?;
         let (raw, raw_stream) = (self.raw, other.raw());
         let theirs = self.raw.capture(raw_stream, &self.raw_step, KERNELS_A_TOKEN)?;
         let at = self.slab.address_of(&self.word)?;
         let stream = &mut self.stream;
         let per_token = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(TOKENS);
+        let turn = Cell::new(0u32);
+        // Waits for the last kernel of this turn and checks what it tells.
+        let told = |token: u32| -> Result<(), Box<dyn Error>> {
+            turn.set(turn.get().wrapping_add(1));
+            let out = loop {
+                let told = words.load(1).ok_or("no word")?;
+                if (told >> 32) as u32 == turn.get() {
+                    break told as u32;
+                }
+                hint::spin_loop();
+            };
+            if out == token + KERNELS_A_TOKEN as u32 - 1 {
+                Ok(())
+            } else {
+                Err(format!("token {token} came out as {out}").into())
+            }
+        };
+        let stream = RefCell::new(stream);
         let mut ours = || {
+            let mut stream = stream.borrow_mut();
+            let start = Instant::now();
+            for token in 0..TOKENS {
+                by_slot.set(slot, token)?;
+                by_slot.replay(&mut stream)?;
+                told(token)?;
+            }
+            Ok(per_token(start))
+        };
+        let mut fetched = || {
+            let mut stream = stream.borrow_mut();
+            let start = Instant::now();
+            for token in 0..TOKENS {
+                words.store(0, u64::from(token)).ok_or("no word")?;
+                by_word.replay(&mut stream)?;
+                told(token)?;
+            }
+            Ok(per_token(start))
+        };
+        let second = &mut Stream::new(&self.device)?;
+        let mut ringed = || {
             let start = Instant::now();
             for token in 0..TOKENS {
                 block.set(&token)?;
-                graph.replay(stream)?;
+                through_ring.replay(second)?;
                 let out: u32 = loop {
                     if let Some(found) = ring.poll() {
                         break u32::from_le_bytes(found.try_into()?);
@@ -269,10 +344,14 @@ impl Bench {
             Ok(per_token(start))
         };
         let mut figures = vec![
-            Figure::new("token loop", "ns", repeat(rounds, &mut ours)?, rounds),
+            Figure::new("token loop, value by slot", "ns", repeat(rounds, &mut ours)?, rounds),
+            Figure::new("token loop, value in mapped memory", "ns", repeat(rounds, &mut fetched)?, rounds),
+            Figure::new("token loop through block and ring", "ns", repeat(rounds, &mut ringed)?, rounds),
             Figure::new("token loop with pageable copies", "ns", repeat(rounds, &mut pageable)?, rounds),
         ];
         let spread = compare(rounds, &mut ours, &mut pageable)?;
+        let in_words = compare(rounds, &mut fetched, &mut pageable)?;
+        figures.push(Figure::new("value in mapped memory / pageable copies", "ratio", in_words, rounds));
         figures.push(
             Figure::new("token loop / pageable copies", "ratio", spread, rounds).with_bar(Bar::AtMost(0.5)),
         );
@@ -426,6 +505,8 @@ impl Bench {
 /// The same chain captured and replayed by cudarc.
 struct Cudarc {
     graph: cudarc::driver::CudaGraph,
+    /// Its graph does not keep the module.
+    _function: cudarc::driver::CudaFunction,
 }
 
 impl Cudarc {
@@ -456,7 +537,7 @@ impl Cudarc {
         let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?.ok_or("cudarc captured nothing")?;
         graph.upload()?;
         stream.synchronize()?;
-        Ok(Self { graph })
+        Ok(Self { graph, _function: function })
     }
 
     fn replay(&self) -> Result<(), Box<dyn Error>> {

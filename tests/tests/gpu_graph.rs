@@ -828,3 +828,35 @@ fn nodes_by_the_thousand_are_captured_drawn_and_replayed() {
     graph.replay_times(&mut rig.stream, 3).unwrap();
     assert_eq!(rig.read::<u32>(&word), [chain(3000)]);
 }
+
+#[test]
+#[ignore = "needs a GPU"]
+fn kernels_that_know_mapped_words_take_from_the_host_and_tell_it_by_themselves() {
+    within(60, "a word in mapped memory", || {
+        let mut rig = Rig::new(2);
+        let pair = rig.words(2, 0);
+        let words = Arc::new(rig.device.mapped_words(2).unwrap());
+        let bind = |entry: &'static str, address: u64| {
+            let pipeline = rig.kernel(text(&rig), entry, 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
+            let by_value = address.to_le_bytes();
+            let arguments = Arguments { views: &[pair], by_value: &by_value };
+            pipeline.bind(&rig.slab, arguments, Extent::Elements(1)).unwrap()
+        };
+        let at = words.device_address();
+        let (mut first, mut last) = (bind("fetch", at), bind("finish", at + 8));
+        let recording = rig.stream.capture(|scope| {
+            scope.keep(&words)?;
+            first.launch(scope)?;
+            last.launch(scope)
+        });
+        let mut graph = recording.unwrap().instantiate().unwrap();
+        for turn in 1..=1000u64 {
+            words.store(0, turn * 3).unwrap();
+            graph.replay(&mut rig.stream).unwrap();
+            while words.load(1).unwrap() >> 32 != turn {
+                std::hint::spin_loop();
+            }
+            assert_eq!(words.load(1).unwrap() & 0xffff_ffff, turn * 3 + 1);
+        }
+    });
+}

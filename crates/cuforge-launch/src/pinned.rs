@@ -80,6 +80,10 @@ impl PinnedBuffer {
         self.device
     }
 
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.host.as_ptr()
     }

@@ -1023,3 +1023,86 @@ fn a_programmatic_launch_of_a_kernel_that_does_not_wait_is_refused() {
     assert_eq!(graph_error(captured), refused);
     all_is_well(&mut rig);
 }
+
+#[test]
+fn words_that_kernels_know_by_their_address_are_kept_by_the_graph() {
+    let mut rig = rig(4);
+    let mut kernel = increment(&rig);
+    let words = Arc::new(rig.device.mapped_words(2).unwrap());
+    assert_eq!((words.store(1, u64::MAX), words.store(2, 1), words.len()), (Some(()), None, 2));
+    assert_eq!([0, 1, 2, usize::MAX].map(|at| words.load(at)), [Some(0), Some(u64::MAX), None, None]);
+    let recording = rig.stream.capture(|scope| {
+        scope.keep(&words)?;
+        kernel.launch(scope)
+    });
+    let graph = recording.unwrap().instantiate().unwrap();
+    assert_eq!(Arc::strong_count(&words), 2);
+    drop(graph);
+    assert_eq!(Arc::strong_count(&words), 1);
+}
+
+#[test]
+fn memory_nodes_and_stream_values_of_another_library_are_strays_of_their_kind() {
+    let mut rig = rig(4);
+    let stray = rig.fake.function::<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>("fake_stray");
+    let mut kernel = increment(&rig);
+    for (number, kind) in
+        [(10, NodeKind::Memory), (3, NodeKind::Host), (12, NodeKind::StreamValue), (99, NodeKind::Other)]
+    {
+        let error = rig.stream.capture(|scope| {
+            kernel.launch(scope)?;
+            let submit = |raw| {
+                // SAFETY: the stream is alive.
+                assert_eq!(unsafe { stray(raw, number) }, 0);
+                Ok(())
+            };
+            // SAFETY: what is added is never run.
+            unsafe { scope.raw(&[], submit) }?;
+            kernel.launch(scope)
+        });
+        assert_eq!(graph_error(error.unwrap_err()), GraphError::Census { kind, recorded: 0, captured: 1 });
+    }
+    all_is_well(&mut rig);
+}
+
+#[test]
+fn a_fault_that_a_replay_meets_loses_the_device_and_graphs_are_dropped_in_peace() {
+    let mut rig = rig(4);
+    let mut kernel = increment(&rig);
+    let recording = rig.stream.capture(|scope| kernel.launch(scope)).unwrap();
+    let mut graph = recording.instantiate().unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    rig.fake.fail("cuStreamSynchronize", 1, 700);
+    assert!(matches!(rig.stream.synchronize(), Err(LaunchError::DeviceLost { .. })));
+    let before = rig.fake.calls("");
+    for error in [
+        graph.replay(&mut rig.stream).unwrap_err(),
+        graph.upload(&mut rig.stream).unwrap_err(),
+        recording.instantiate().map(|_| ()).unwrap_err(),
+        rig.stream.capture(|scope| kernel.launch(scope)).map(|_| ()).unwrap_err(),
+    ] {
+        let LaunchError::DeviceLost { first } = error else { panic!("{error}") };
+        assert_eq!((first.call(), first.code()), ("cuStreamSynchronize", 700));
+    }
+    assert_eq!(rig.fake.calls(""), before, "the driver is not asked again");
+    drop((graph, recording, kernel));
+}
+
+#[test]
+fn a_prefetched_buffer_given_back_during_a_capture_adds_nothing_to_it() {
+    let mut rig = rig(4);
+    let request = cuforge_core::Request::new(16);
+    let mut prefetcher = cuforge_launch::Prefetcher::new(&rig.slab, &request, 1).unwrap();
+    let fill = |bytes: &mut [u8]| bytes.copy_from_slice(bytemuck::bytes_of(&[1f32; 4]));
+    prefetcher.push(16, fill).unwrap();
+    let mut lease = prefetcher.take(&mut rig.stream).unwrap();
+    let mut kernel = increment(&rig);
+    let recording = rig.stream.capture(|scope| {
+        kernel.launch(scope)?;
+        lease = None;
+        kernel.launch(scope)
+    });
+    assert_eq!(recording.unwrap().node_count(), 2);
+    prefetcher.push(16, fill).unwrap();
+    assert!(prefetcher.take(&mut rig.stream).unwrap().is_some(), "it is filled again");
+}

@@ -78,18 +78,20 @@ impl NodeTable {
                 let (x1, y1) = (above.x + BOX_WIDTH / 2, above.y + above.height);
                 let (x2, y2) = (place.x + BOX_WIDTH / 2, place.y);
                 let dash = if *early { " stroke-dasharray=\"6 4\"" } else { "" };
-                let bend = y2.saturating_sub(y1) / 2;
+                // Straight down first: a taller box beside it must not hide where the edge goes.
+                let below = above.below;
+                let bend = y2.saturating_sub(below) / 2;
                 writeln!(
                     out,
-                    "<path d=\"M{x1} {y1} C{x1} {} {x2} {} {x2} {y2}\" fill=\"none\" stroke=\"#555\" \
+                    "<path d=\"M{x1} {y1} L{x1} {below} C{x1} {} {x2} {} {x2} {y2}\" fill=\"none\" stroke=\"#555\" \
                      stroke-width=\"1.5\"{dash} marker-end=\"url(#tip)\"/>",
-                    y1 + bend,
+                    below + bend,
                     y2.saturating_sub(bend),
                 )?;
             }
         }
         for (number, (row, place)) in self.rows.iter().zip(&places).enumerate() {
-            let Place { x, y, height } = *place;
+            let Place { x, y, height, .. } = *place;
             let fill = row.colour();
             writeln!(
                 out,
@@ -124,7 +126,8 @@ impl NodeTable {
         let place = |(depth, height): (&usize, &usize)| {
             let column = taken[*depth];
             taken[*depth] += 1;
-            Place { x: MARGIN + column * (BOX_WIDTH + GAP_X), y: tops[*depth], height: *height }
+            let (x, y) = (MARGIN + column * (BOX_WIDTH + GAP_X), tops[*depth]);
+            Place { x, y, height: *height, below: tops[*depth + 1] - GAP_Y }
         };
         depths.iter().zip(&heights).map(place).collect()
     }
@@ -134,6 +137,8 @@ struct Place {
     x: usize,
     y: usize,
     height: usize,
+    /// Where the boxes of its row end.
+    below: usize,
 }
 
 impl NodeRow {
@@ -150,8 +155,9 @@ impl NodeRow {
             lines.push(format!("slots: {}", self.slots.join(", ")));
         }
         for inside in &self.inside {
-            lines.push(format!("a graph of {} nodes:", inside.rows.len()));
-            lines.extend(inside.rows.iter().map(|row| format!("   {}", row.name)));
+            let count = inside.rows.len();
+            lines.push(format!("a graph of {count} {}:", if count == 1 { "node" } else { "nodes" }));
+            lines.extend(inside.rows.iter().map(|row| format!("\u{b7} {}", row.name)));
         }
         if lines.len() > MOST_LINES {
             let left = lines.len() + 1 - MOST_LINES;

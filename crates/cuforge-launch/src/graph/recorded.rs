@@ -9,6 +9,7 @@ use crate::graph::pinned_view::{PinnedView, Uses, lease_used};
 use crate::graph::result_ring::Ring;
 use crate::graph_error::NodeKind;
 use crate::held::Held;
+use crate::mapped::MappedWords;
 use crate::options::LaunchOptions;
 use crate::pinned::PinnedBuffer;
 use crate::pipeline::Pipeline;
@@ -29,6 +30,8 @@ pub(crate) struct Recorded {
     pub(crate) lines: Vec<Arc<Line>>,
     /// Whether nodes have priorities of their own.
     pub(crate) with_priorities: bool,
+    /// Words that kernels know by their address.
+    pub(crate) kept: Vec<Arc<MappedWords>>,
 }
 
 /// One node.
@@ -248,6 +251,7 @@ impl Recorded {
             slots: self.slots.clone(),
             lines: self.lines.clone(),
             with_priorities: self.with_priorities,
+            kept: self.kept.clone(),
         })
     }
 

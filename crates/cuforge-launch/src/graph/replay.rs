@@ -4,7 +4,7 @@ use crate::error::LaunchError;
 use crate::graph::handles::{Exec, Template};
 use crate::graph::parameter_block::Feed;
 use crate::graph::pinned_view::Uses;
-use crate::graph::recorded::{Form, Recorded, Role, Work};
+use crate::graph::recorded::{Form, Node, Recorded, Role, Work};
 use crate::graph::result_ring::Ring;
 use crate::graph_error::GraphError;
 use crate::ranges::range;
@@ -157,58 +157,61 @@ impl Graph {
         }
     }
 
-    /// Hands changed kernels to the driver. What fails stays to be patched.
+    /// Hands changed nodes to the driver. What fails stays to be patched.
     #[cold]
     #[inline(never)]
     pub(crate) fn patch(&mut self) -> Result<(), LaunchError> {
-        if self.patches.dirty.is_empty() {
+        let Self { exec, template, shadow, patches, .. } = self;
+        if patches.dirty.is_empty() {
             return Ok(());
         }
-        let gate = self.template.gate().clone();
-        let _context = gate.within_context()?;
-        while let Some(&place) = self.patches.dirty.last() {
-            self.patch_node(place)?;
-            self.patches.dirty.pop();
-            self.patches.state[place].dirty = false;
+        let _context = template.gate().within_context()?;
+        while let Some(&place) = patches.dirty.last() {
+            patch_node(exec, template, &shadow.nodes[place], &mut patches.state[place])?;
+            patches.dirty.pop();
+            patches.state[place].dirty = false;
         }
         Ok(())
     }
+}
 
-    fn patch_node(&mut self, place: usize) -> Result<(), LaunchError> {
-        let node = &self.shadow.nodes[place];
-        let template = &self.template;
-        let kernel = match &node.work {
-            Work::Kernel(kernel) => kernel,
-            Work::Fill { to, byte } => {
-                let fill = (to.address(), to.view.len(), *byte);
-                // SAFETY: a fill node of the template; its view is pinned by the shadow.
-                return unsafe { self.exec.set_fill(template, node.raw, fill) };
-            }
-            Work::Copy { from, to } => {
-                let copy = (from.address(), false, to.address(), from.view.len());
-                // SAFETY: as above, for a copy node.
-                return unsafe { self.exec.set_copy(template, node.raw, copy) };
-            }
-            Work::Upload { from, to, bytes } => {
-                let copy = (from.as_ptr().expose_provenance() as u64, true, to.address(), *bytes);
-                // SAFETY: as above; the shadow owns the source.
-                return unsafe { self.exec.set_copy(template, node.raw, copy) };
-            }
-            _ => return Ok(()),
-        };
-        let empty = kernel.geometry.is_empty();
-        if empty != self.patches.state[place].disabled {
-            // SAFETY: a kernel node of the template that the executable graph was made of.
-            unsafe { self.exec.set_enabled(node.raw, !empty) }?;
-            self.patches.state[place].disabled = empty;
+fn patch_node(
+    exec: &mut Exec,
+    template: &Template,
+    node: &Node,
+    state: &mut NodeState,
+) -> Result<(), LaunchError> {
+    let kernel = match &node.work {
+        Work::Kernel(kernel) => kernel,
+        Work::Fill { to, byte } => {
+            let fill = (to.address(), to.view.len(), *byte);
+            // SAFETY: a fill node of the template; its view is pinned by the shadow.
+            return unsafe { exec.set_fill(template, node.raw, fill) };
         }
-        if empty {
-            return Ok(());
+        Work::Copy { from, to } => {
+            let copy = (from.address(), false, to.address(), from.view.len());
+            // SAFETY: as above, for a copy node.
+            return unsafe { exec.set_copy(template, node.raw, copy) };
         }
-        let function = kernel.pipeline.built.function;
-        // SAFETY: as above; the shadow has the function's own layout and its views are pinned by it.
-        unsafe { self.exec.set_kernel(node.raw, function, kernel.geometry, &kernel.packed) }
+        Work::Upload { from, to, bytes } => {
+            let copy = (from.as_ptr().expose_provenance() as u64, true, to.address(), *bytes);
+            // SAFETY: as above; the shadow owns the source.
+            return unsafe { exec.set_copy(template, node.raw, copy) };
+        }
+        _ => return Ok(()),
+    };
+    let empty = kernel.geometry.is_empty();
+    if empty != state.disabled {
+        // SAFETY: a kernel node of the template that the executable graph was made of.
+        unsafe { exec.set_enabled(node.raw, !empty) }?;
+        state.disabled = empty;
     }
+    if empty {
+        return Ok(());
+    }
+    let function = kernel.pipeline.built.function;
+    // SAFETY: as above; the shadow has the function's own layout and its views are pinned by it.
+    unsafe { exec.set_kernel(node.raw, function, kernel.geometry, &kernel.packed) }
 }
 
 impl Attached {

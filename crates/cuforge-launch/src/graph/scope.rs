@@ -8,6 +8,7 @@ use crate::graph::recorded::{KernelNode, Role, Work};
 use crate::graph::recorder::{Front, Recorder};
 use crate::graph::recording::Recording;
 use crate::graph_error::{GraphError, NodeKind};
+use crate::mapped::MappedWords;
 use crate::pinned::PinnedBuffer;
 use crate::slab::Slab;
 use crate::stream::{Line, Stream};
@@ -139,6 +140,18 @@ impl<'s> CaptureScope<'s> {
             |gate, stream| gate.check(unsafe { gate.api().copy_to_device(at, from, bytes, stream) }),
             Work::Upload { from: source.clone(), to, bytes: bytes as u64 },
         )
+    }
+
+    /// The graph keeps `words`: for kernels that were given their device address by value.
+    ///
+    /// # Errors
+    /// [`GraphError::Ended`], [`LaunchError::OtherDevice`].
+    pub fn keep(&mut self, words: &Arc<MappedWords>) -> Result<(), LaunchError> {
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.admit()?;
+        self.on_this_device(words.gate())?;
+        recorder.recorded.kept.push(words.clone());
+        Ok(())
     }
 
     /// Notes the device's time at this point of each replay, under a name that is not taken yet; see

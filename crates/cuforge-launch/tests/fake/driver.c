@@ -445,6 +445,8 @@ R cuGraphExecMemcpyNodeSetParams(void *exec, void *node, const CopyParams *p, vo
     n->to = p->to.device; n->bytes = p->width;
     return 0;
 }
+/* What another library may add to a capture. */
+R fake_stray(void *s, int type) { CAPTURE(s, type); return node ? 0 : 1; }
 R cuDeviceGetGraphMemAttribute(int d, int a, uint64_t *v) { (void)d; (void)a; BEGIN; *v = 0; return 0; }
 R cuEventElapsedTime(float *ms, void *a, void *b) { (void)a; (void)b; BEGIN; *ms = 0.25f; return 0; }
 
