@@ -74,7 +74,7 @@ impl Machine<'_> {
                 return Ok(unknown);
             }
             let origin = Some((warp.pc as u32, named(space)));
-            Err(machine.undefined(warp, Warp::lowest(unknown), UndefinedUse::Output, origin))
+            machine.undefined(warp, Warp::lowest(unknown), UndefinedUse::Output, origin).map(|()| unknown)
         };
         if access.space != Space::Generic {
             let unknown = self.change_in(access.space, warp, mask, &address, access, &mut f)?;

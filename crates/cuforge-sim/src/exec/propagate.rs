@@ -101,8 +101,19 @@ impl Machine<'_> {
         if undefined == 0 {
             return Ok(());
         }
-        let origin = taint.origin(slot);
-        let fault = self.undefined(warp, Warp::lowest(undefined), used_as, origin);
+        self.undefined(warp, Warp::lowest(undefined), used_as, taint.origin(slot))
+    }
+
+    /// The use of an undefined value: a fault, at once or at the end of the block.
+    #[cold]
+    pub(crate) fn undefined(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        used_as: UndefinedUse,
+        origin: Origin,
+    ) -> Result<(), Box<Fault>> {
+        let fault = self.undefined_fault(warp, lane, used_as, origin);
         // Shared memory that is not written may be about to be: then the hazard between the two says more.
         let may_race = matches!(origin, Some((_, MemorySpace::Shared))) && self.hazards.is_some();
         if may_race && used_as != UndefinedUse::Address {
@@ -112,15 +123,8 @@ impl Machine<'_> {
         Err(fault)
     }
 
-    /// The fault of using an undefined value.
     #[cold]
-    pub(crate) fn undefined(
-        &self,
-        warp: &Warp,
-        lane: usize,
-        used_as: UndefinedUse,
-        origin: Origin,
-    ) -> Box<Fault> {
+    fn undefined_fault(&self, warp: &Warp, lane: usize, used_as: UndefinedUse, origin: Origin) -> Box<Fault> {
         let line = |pc: u32| self.shot.code.insts.get(pc as usize).map_or(0, |inst| inst.line);
         let origin = match origin {
             None => UndefinedSource::Register,

@@ -33,7 +33,7 @@ impl Machine<'_> {
             let here =
                 lanes_of(mask).filter(|other| members[*other] == named).fold(0, |m, other| m | 1 << other);
             if named & here != here {
-                return Err(self.stuck(warp, lane, named, here));
+                return Err(self.stuck(warp, Warp::lowest(here & !named), named, here));
             }
             let present = here | warp.take(|group| group.pc == pc && group.wait == Wait::Members(named));
             if named & warp.live & !present == 0 {
@@ -58,7 +58,7 @@ impl Machine<'_> {
             let here =
                 lanes_of(rest).filter(|other| members[*other] == named).fold(0, |m, other| m | 1 << other);
             if named & here != here {
-                return Err(self.stuck(warp, lane, named, here));
+                return Err(self.stuck(warp, Warp::lowest(here & !named), named, here));
             }
             rest &= !here;
             let parked = warp.groups.iter().filter(|group| group.wait == Wait::WarpSync(named));

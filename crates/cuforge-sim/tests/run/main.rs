@@ -13,6 +13,7 @@ mod harness;
 mod hazards;
 mod launches;
 mod nvrtc;
+mod planted;
 mod robustness;
 mod spaces;
 mod tiles;
