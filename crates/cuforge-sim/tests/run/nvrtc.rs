@@ -25,24 +25,28 @@ fn programs(source: &str) -> Vec<(String, Program)> {
     found
 }
 
-/// Buffers and by-value parameters of one launch.
-struct Call {
-    memory: Memory,
-    params: Vec<u8>,
-    buffers: Vec<(u64, usize)>,
+/// Schedules that every launch is tried under.
+fn seeds() -> u64 {
+    let long = std::env::var_os("CUFORGE_LONG").is_some_and(|value| value == "1");
+    if long { 100 } else { 4 }
 }
+
+/// One parameter of a launch.
+enum Parameter {
+    Buffer(Vec<u32>),
+    Word(u32),
+}
+
+/// The parameters of one launch.
+struct Call(Vec<Parameter>);
 
 impl Call {
     fn new() -> Self {
-        Self { memory: Memory::new(1 << 24), params: Vec::new(), buffers: Vec::new() }
+        Self(Vec::new())
     }
 
     fn buffer(mut self, words: &[u32]) -> Self {
-        let address = self.memory.allocate(words.len() as u64 * 4, 4).unwrap();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.memory.write(address, &bytes).unwrap();
-        self.params.extend(address.to_le_bytes());
-        self.buffers.push((address, words.len()));
+        self.0.push(Parameter::Buffer(words.to_vec()));
         self
     }
 
@@ -51,20 +55,47 @@ impl Call {
     }
 
     fn word(mut self, word: u32) -> Self {
-        self.params.extend(word.to_le_bytes());
+        self.0.push(Parameter::Word(word));
         self
     }
 
-    /// Launches, and gives the words of a buffer.
-    fn run(mut self, kernel: &Kernel, blocks: u32, threads: u32, shared_bytes: u32, of: usize) -> Vec<u32> {
+    /// Launches under several seeds, none of which may report anything or change a bit, and gives the words of a buffer.
+    fn run(self, kernel: &Kernel, blocks: u32, threads: u32, shared_bytes: u32, of: usize) -> Vec<u32> {
         let geometry = LaunchGeometry { grid: [blocks, 1, 1], block: [threads, 1, 1], shared_bytes };
-        let done = launch(kernel, &geometry, &self.params, &mut self.memory, &LaunchOptions::default());
-        if let Err(fault) = done {
-            panic!("{fault}");
+        self.run_over(kernel, &geometry, of)
+    }
+
+    fn run_over(self, kernel: &Kernel, geometry: &LaunchGeometry, of: usize) -> Vec<u32> {
+        let first = self.run_with(kernel, geometry, of, 0);
+        for seed in 1..seeds() {
+            assert_eq!(self.run_with(kernel, geometry, of, seed), first, "seed {seed}");
         }
-        let (address, words) = self.buffers[of];
+        first
+    }
+
+    fn run_with(&self, kernel: &Kernel, geometry: &LaunchGeometry, of: usize, seed: u64) -> Vec<u32> {
+        let mut memory = Memory::new(1 << 24);
+        let (mut params, mut buffers) = (Vec::new(), Vec::new());
+        for parameter in &self.0 {
+            match parameter {
+                Parameter::Buffer(words) => {
+                    let address = memory.allocate(words.len() as u64 * 4, 4).unwrap();
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    memory.write(address, &bytes).unwrap();
+                    params.extend(address.to_le_bytes());
+                    buffers.push((address, words.len()));
+                }
+                Parameter::Word(word) => params.extend(word.to_le_bytes()),
+            }
+        }
+        params.resize(kernel.param_bytes() as usize, 0);
+        let options = LaunchOptions { seed, ..LaunchOptions::default() };
+        if let Err(fault) = launch(kernel, geometry, &params, &mut memory, &options) {
+            panic!("seed {seed}: {fault}");
+        }
+        let (address, words) = buffers[of];
         let mut bytes = vec![0; words * 4];
-        self.memory.read(address, &mut bytes).unwrap();
+        memory.read(address, &mut bytes).unwrap();
         bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
     }
 }
@@ -222,14 +253,11 @@ fn a_tiled_product_of_matrices_is_exact_on_integers() {
     let b: Vec<f32> = (0..k * n).map(|i| (i * 5 % 13) as f32 - 6.0).collect();
     let mut call = Call::new().floats(&a).floats(&b).floats(&vec![f32::NAN; m * n]);
     call = call.word(m as u32).word(n as u32).word(k as u32);
-    call.params.resize(kernel.param_bytes() as usize, 0);
     let geometry = LaunchGeometry { grid: [2, 2, 1], block: [16, 16, 1], shared_bytes: 0 };
-    launch(&kernel, &geometry, &call.params, &mut call.memory, &LaunchOptions::default()).unwrap();
-    let mut bytes = vec![0; m * n * 4];
-    call.memory.read(call.buffers[2].0, &mut bytes).unwrap();
-    for (at, word) in bytes.chunks(4).enumerate() {
+    let got = singles(&call.run_over(&kernel, &geometry, 2));
+    for (at, got) in got.iter().enumerate() {
         let want: f32 = (0..k).map(|i| a[at / n * k + i] * b[i * n + at % n]).sum();
-        assert_eq!(f32::from_le_bytes(word.try_into().unwrap()), want, "element {at}");
+        assert_eq!(*got, want, "element {at}");
     }
 }
 
