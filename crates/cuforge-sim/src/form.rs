@@ -386,6 +386,19 @@ pub(crate) enum Op {
         to: u32,
         bytes: u32,
     },
+    /// `vprintf`: where in local memory its two parameters and its result lie.
+    Print {
+        format: u32,
+        values: u32,
+        result: u32,
+    },
+    /// `__assertfail`: where in local memory its parameters lie.
+    AssertFail {
+        message: u32,
+        file: u32,
+        line: u32,
+        function: u32,
+    },
     /// The access of the whole vector, and the atomics of its elements.
     VectorAtomic(Box<Access>, Vec<Atomic>),
     AsyncCopy(Box<AsyncCopy>),

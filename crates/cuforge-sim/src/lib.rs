@@ -79,6 +79,7 @@ mod form;
 mod lanes;
 mod memory;
 mod operands;
+mod printf;
 mod program;
 mod shadow;
 mod tensor;

@@ -96,6 +96,7 @@ pub struct Memory {
     allocations: BTreeMap<u64, Allocation>,
     freed: BTreeMap<u64, u64>,
     modules: BTreeMap<u64, Vec<u64>>,
+    printed: Vec<u8>,
 }
 
 /// One allocation and the marks inside it.
@@ -151,6 +152,7 @@ impl Memory {
             allocations: BTreeMap::new(),
             freed: BTreeMap::new(),
             modules: BTreeMap::new(),
+            printed: Vec::new(),
         }
     }
 
@@ -318,6 +320,17 @@ impl Memory {
             allocation.marks.remove(&(address, len));
         }
         Ok(())
+    }
+
+    /// What kernels have printed since the last call, with the texts of failed assertions: block after block, thread after
+    /// thread where warps run together. The device's buffer for it has no end here.
+    pub fn take_printed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Adds to what kernels have printed.
+    pub(crate) fn print(&mut self, text: &[u8]) {
+        self.printed.extend(text);
     }
 
     /// All allocations, lowest first.

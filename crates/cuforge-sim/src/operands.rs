@@ -186,6 +186,8 @@ impl Op {
             Self::Nop
             | Self::Fence
             | Self::CopyLocal { .. }
+            | Self::Print { .. }
+            | Self::AssertFail { .. }
             | Self::CopyCommit
             | Self::CopyWait(_)
             | Self::LoadParam(..)
@@ -280,6 +282,8 @@ impl Op {
             Self::Nop
             | Self::Fence
             | Self::CopyLocal { .. }
+            | Self::Print { .. }
+            | Self::AssertFail { .. }
             | Self::AsyncCopy(_)
             | Self::CopyCommit
             | Self::CopyWait(_)

@@ -54,8 +54,8 @@ impl Random {
 fn format(kind: &str) -> Option<(u32, u32, u32)> {
     Some(match kind {
         "f16" => (5, 10, 16),
-        "bf16" => (8, 7, 16),
-        "f32" | "tf32" => (8, 23, 32),
+        "bf16" | "tiny16" => (8, 7, 16),
+        "f32" | "tf32" | "tiny32" => (8, 23, 32),
         "f64" => (11, 52, 64),
         "e4m3" => (4, 3, 8),
         "e5m2" => (5, 2, 8),
@@ -68,6 +68,7 @@ fn number(kind: &str, style: u64, r: u64) -> u64 {
     let (bias, most) = ((1u64 << (exponent_bits - 1)) - 1, (1u64 << exponent_bits) - 1);
     let (mut exponent, mut fraction) = (r >> 1 & 0xffff, r >> 17 & ((1 << fraction_bits) - 1));
     match style {
+        _ if kind.starts_with("tiny") => exponent %= if bits == 16 { 90 } else { 4 },
         0 => exponent = bias + exponent % 7 - 3,
         1 => {
             let spread = most.min(81);
@@ -146,7 +147,7 @@ fn every_matrix_instruction_gives_the_bits_of_the_device() {
         Err(_) => include_str!("vectors/tensor.txt").to_owned(),
     };
     let forms = parse(&text);
-    assert!(forms.len() >= 85, "only {} forms", forms.len());
+    assert!(forms.len() >= 87, "only {} forms", forms.len());
     let mut wrong = Vec::new();
     for form in &forms {
         let answers = match replay(form) {

@@ -161,8 +161,11 @@ impl Conversion {
             _ => (bits & 0x3ff) << 42,
         };
         match (from, to) {
-            (Scalar::Single, Scalar::Tensor) if self.rounding == Rounding::Away && !self.finite => {
-                (bits + 0x1000) & 0xffff_e000
+            (Scalar::Single, Scalar::Tensor) if self.rounding == Rounding::Away => {
+                let rounded = (bits + 0x1000) & 0xffff_e000;
+                // With `.satfinite`, one place less, NaN or not.
+                let steps_back = self.finite && rounded & 0x7fff_ffff >= 0x7f80_0000;
+                if steps_back { rounded - 0x2000 } else { rounded }
             }
             (_, Scalar::Tensor) => 0x7fff_e000,
             (Scalar::Brain, Scalar::Single) => (bits & 0xffff) << 16,

@@ -3,31 +3,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::code::Code;
+use crate::decode::callee::Callee;
 use crate::decode::layout::{aligned, invalid};
 use crate::decode::scope::{Names, Variable};
 use crate::decode::table;
-use crate::decode::words::{Decoded, Unknown, Words};
+use crate::decode::words::{Decoded, Unknown, Words, symbol};
 use crate::form::{Inst, Op, PredSource, R32};
 use crate::program::LoadError;
-use crate::ptx::{
-    self, Block, Function, FunctionKind, Instruction, Module, Name, Operand, OperandKind, Statement,
-};
+use crate::ptx::{self, Block, Function, FunctionKind, Instruction, Module, Name, OperandKind, Statement};
 
 /// Bytes between local variables, so that running off one is noticed.
 const LOCAL_GAP: u32 = 16;
 
 /// Most bytes of local variables, with the gaps.
 const MAX_LOCAL_BYTES: u32 = 512 * 1024;
-
-/// A decoded device function.
-#[derive(Clone, Debug)]
-struct Callee {
-    start: usize,
-    link: R32,
-    /// Offset and size of each parameter and result in local memory.
-    parameters: Vec<(u32, u32)>,
-    results: Vec<(u32, u32)>,
-}
 
 /// Decodes the functions of one kernel.
 #[derive(Debug)]
@@ -37,14 +26,20 @@ pub(crate) struct Flow<'m> {
     pub(crate) shared: HashMap<u32, u32>,
     /// The index of each module variable that a function declares, by the place of its declaration.
     pub(crate) statics: &'m BTreeMap<u32, usize>,
-    callees: HashMap<Name, Callee>,
+    pub(crate) callees: HashMap<Name, Callee>,
+    /// Functions whose address is taken, and where they are.
+    pub(crate) taken: BTreeMap<Name, u64>,
     link: Option<R32>,
 }
 
 /// Functions that the kernel reaches, callees first, the kernel last.
 ///
 /// Functions that call themselves are left out, so that a call of them is unknown.
-pub(crate) fn reachable<'m>(module: &'m Module, entry: &'m Function) -> Vec<&'m Function> {
+pub(crate) fn reachable<'m>(
+    module: &'m Module,
+    entry: &'m Function,
+    taken: &BTreeMap<Name, u64>,
+) -> Vec<&'m Function> {
     let mut known: HashMap<&str, &Function> = HashMap::new();
     for function in module.functions().filter(|function| function.kind == FunctionKind::Func) {
         if function.body.is_some() {
@@ -53,11 +48,20 @@ pub(crate) fn reachable<'m>(module: &'m Module, entry: &'m Function) -> Vec<&'m 
     }
     let callees = |function: &'m Function| -> Vec<&'m Function> {
         let targets = function.instructions().filter_map(|instruction| instruction.call());
-        let named = targets.filter_map(|call| match &call.target.kind {
-            OperandKind::Symbol { name, .. } => known.get(&**name).copied(),
-            _ => None,
-        });
-        named.collect()
+        let mut by_address = false;
+        let mut found: Vec<_> = targets
+            .filter_map(|call| match &call.target.kind {
+                OperandKind::Symbol { name, .. } => known.get(&**name).copied(),
+                _ => {
+                    by_address = true;
+                    None
+                }
+            })
+            .collect();
+        if by_address {
+            found.extend(taken.keys().filter_map(|name| known.get(&**name).copied()));
+        }
+        found
     };
     // A stack of its own: chains of calls may be as long as the text.
     let mut seen: HashSet<&str> = HashSet::from([&*entry.name]);
@@ -77,8 +81,13 @@ pub(crate) fn reachable<'m>(module: &'m Module, entry: &'m Function) -> Vec<&'m 
 }
 
 impl<'m> Flow<'m> {
-    pub(crate) fn new(names: Names, shared: HashMap<u32, u32>, statics: &'m BTreeMap<u32, usize>) -> Self {
-        Self { names, shared, statics, callees: HashMap::new(), link: None }
+    pub(crate) fn new(
+        names: Names,
+        shared: HashMap<u32, u32>,
+        statics: &'m BTreeMap<u32, usize>,
+        taken: BTreeMap<Name, u64>,
+    ) -> Self {
+        Self { names, shared, statics, callees: HashMap::new(), taken, link: None }
     }
 
     /// Decodes a device function; those it calls must be decoded already.
@@ -217,7 +226,7 @@ impl<'m> Flow<'m> {
         }
     }
 
-    fn emit(&mut self, op: Op, guard: Option<PredSource>, line: u32) {
+    pub(crate) fn emit(&mut self, op: Op, guard: Option<PredSource>, line: u32) {
         self.names.code.insts.push(Inst { op, guard, line });
     }
 
@@ -275,52 +284,5 @@ impl<'m> Flow<'m> {
         };
         self.emit(op, guard, line);
         Ok(())
-    }
-
-    /// Arguments and results are copied between the local memory of caller and callee.
-    fn call(&mut self, instruction: &Instruction, guard: Option<PredSource>, line: u32) -> Decoded<()> {
-        let call = instruction.call().ok_or(Unknown)?;
-        let callee = self.callees.get(symbol(call.target)?).cloned().ok_or(Unknown)?;
-        if call.arguments.len() != callee.parameters.len() || call.results.len() != callee.results.len() {
-            return Err(Unknown);
-        }
-        for (argument, to) in call.arguments.iter().zip(&callee.parameters) {
-            let from = self.param_variable(argument)?;
-            self.copy(from, *to, guard, line)?;
-        }
-        self.emit(Op::Call(callee.link, callee.start), guard, line);
-        for (result, from) in call.results.iter().zip(&callee.results) {
-            let to = self.param_variable(result)?;
-            self.copy(*from, to, guard, line)?;
-        }
-        Ok(())
-    }
-
-    fn param_variable(&self, operand: &Operand) -> Decoded<(u32, u32)> {
-        match self.names.variable(symbol(operand)?)? {
-            Variable::Local { offset, bytes, param: true } => Ok((offset, bytes)),
-            _ => Err(Unknown),
-        }
-    }
-
-    fn copy(
-        &mut self,
-        from: (u32, u32),
-        to: (u32, u32),
-        guard: Option<PredSource>,
-        line: u32,
-    ) -> Decoded<()> {
-        if from.1 != to.1 {
-            return Err(Unknown);
-        }
-        self.emit(Op::CopyLocal { from: from.0, to: to.0, bytes: from.1 }, guard, line);
-        Ok(())
-    }
-}
-
-fn symbol(operand: &Operand) -> Decoded<&str> {
-    match &operand.kind {
-        OperandKind::Symbol { name, offset: 0 } => Ok(name),
-        _ => Err(Unknown),
     }
 }

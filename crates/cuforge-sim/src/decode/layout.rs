@@ -114,13 +114,15 @@ fn symbols(operand: &Operand, used: &mut BTreeSet<Name>) {
     }
 }
 
-/// A `.global` or `.const` variable with its initial bytes; `index_of` finds the variables it points to.
+/// A `.global` or `.const` variable with its initial bytes; `index_of` finds the variables it points to, `functions` the
+/// functions.
 pub(crate) fn module_variable(
     variable: &ptx::Variable,
     index_of: &BTreeMap<Name, usize>,
+    functions: &BTreeMap<Name, u64>,
 ) -> Option<ModuleVariable> {
     let size = usize::try_from(variable.size_bytes()?).ok().filter(|size| *size <= 1 << 30)?;
-    let mut image = Image { bytes: vec![0; size], pointers: Vec::new(), index_of };
+    let mut image = Image { bytes: vec![0; size], pointers: Vec::new(), index_of, functions };
     if let Some(initializer) = &variable.initializer {
         let mut dimensions: Vec<usize> =
             variable.dimensions.iter().map(|dimension| dimension.unwrap_or_default() as usize).collect();
@@ -141,6 +143,7 @@ struct Image<'a> {
     bytes: Vec<u8>,
     pointers: Vec<(usize, usize, i64)>,
     index_of: &'a BTreeMap<Name, usize>,
+    functions: &'a BTreeMap<Name, u64>,
 }
 
 impl Image<'_> {
@@ -154,6 +157,9 @@ impl Image<'_> {
         match initializer {
             Initializer::Number(number) => self.put(at, ty, number_bits(number, ty)),
             Initializer::Symbol { name, offset, mask: None, .. } if ty.size_bytes() == 8 => {
+                if let Some(address) = self.functions.get(name) {
+                    return self.put(at, ty, address.wrapping_add_signed(*offset));
+                }
                 let target = *self.index_of.get(name)?;
                 self.pointers.push((at, target, *offset));
                 Some(())

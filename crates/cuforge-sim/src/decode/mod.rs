@@ -4,6 +4,8 @@
 //! fails only for declarations without which nothing can be laid out.
 
 mod bits;
+mod call;
+mod callee;
 mod compare;
 mod convert;
 mod copy;
@@ -51,10 +53,11 @@ impl Program {
             return Err(invalid(1, format!("addresses of {bits} bits; only 64 are supported")));
         }
         defined_once(module)?;
-        let variables = Variables::of(module)?;
+        let functions = callee::addresses(module);
+        let variables = Variables::of(module, &functions)?;
         let mut kernels = BTreeMap::new();
         for entry in module.entries() {
-            kernels.insert(entry.name.to_string(), Arc::new(kernel(module, entry, &variables)?));
+            kernels.insert(entry.name.to_string(), Arc::new(kernel(module, entry, &variables, &functions)?));
         }
         Ok(Self::new(kernels, variables.list))
     }
@@ -84,7 +87,7 @@ struct Variables {
 }
 
 impl Variables {
-    fn of(module: &Module) -> Result<Self, LoadError> {
+    fn of(module: &Module, functions: &BTreeMap<Name, u64>) -> Result<Self, LoadError> {
         let mut found: Vec<&ptx::Variable> = module.variables().collect();
         let at_module_level = found.len();
         for function in module.functions() {
@@ -114,7 +117,7 @@ impl Variables {
                 bytes: Vec::new(),
                 pointers: Vec::new(),
             };
-            match layout::module_variable(variable, &variables.named) {
+            match layout::module_variable(variable, &variables.named, functions) {
                 Some(laid_out) => variables.list.push(laid_out),
                 // Kept, so that numbers stay right; uses of it are unknown.
                 None => {
@@ -138,11 +141,20 @@ fn declared<'a>(block: &'a Block, found: &mut Vec<&'a ptx::Variable>) {
     }
 }
 
-fn kernel(module: &Module, entry: &Function, variables: &Variables) -> Result<Code, LoadError> {
-    let functions = reachable(module, entry);
+fn kernel(
+    module: &Module,
+    entry: &Function,
+    variables: &Variables,
+    addresses: &BTreeMap<Name, u64>,
+) -> Result<Code, LoadError> {
+    let taken = callee::taken(module, addresses);
+    let taken = addresses.iter().filter(|(name, _)| taken.contains(*name));
+    let taken = taken.map(|(name, address)| (name.clone(), *address)).collect();
+    let functions = reachable(module, entry, &taken);
     let plan = layout::shared(module, &functions)?;
     let (offsets, param_bytes) = layout::parameters(entry)?;
     let mut names = Names::new(&entry.name);
+    names.functions = addresses.clone();
     names.code.param_bytes = param_bytes;
     names.code.shared = plan.layout;
     let cluster = entry.tuning("reqnctapercluster").map_or([1; 3], dimensions);
@@ -159,7 +171,7 @@ fn kernel(module: &Module, entry: &Function, variables: &Variables) -> Result<Co
             names.place(&variable.name, Variable::Shared { offset: *offset });
         }
     }
-    let mut flow = Flow::new(names, plan.offsets, &variables.placed);
+    let mut flow = Flow::new(names, plan.offsets, &variables.placed, taken);
     for function in &functions {
         if function.kind == ptx::FunctionKind::Func {
             flow.function(function)?;

@@ -57,6 +57,8 @@ pub(crate) struct Names {
     pub(crate) in_function: bool,
     /// Whether every block is a cluster of its own.
     pub(crate) alone: bool,
+    /// The addresses of functions.
+    pub(crate) functions: BTreeMap<Name, u64>,
     never: Option<Pred>,
 }
 
@@ -77,6 +79,7 @@ impl Names {
             label_places: Vec::new(),
             in_function: false,
             alone: true,
+            functions: BTreeMap::new(),
             never: None,
         }
     }
@@ -174,7 +177,8 @@ impl Names {
         R64(self.code.written64 as u32 - 1)
     }
 
-    fn new_pred(&mut self) -> Pred {
+    /// A predicate that no name stands for.
+    pub(crate) fn new_pred(&mut self) -> Pred {
         self.code.predicates += 1;
         Pred(self.code.predicates as u32 - 1)
     }
@@ -349,6 +353,13 @@ impl Names {
 
     /// The address of a variable in its own space, as a constant.
     fn address_of(&mut self, name: &Name, offset: i64, ty: ScalarType) -> Decoded<Reg> {
+        if ty.size_bytes() == 8
+            && self.variable(name).is_err()
+            && let Some(address) = self.functions.get(name)
+        {
+            let address = address.wrapping_add_signed(offset);
+            return Ok(Reg::Wide(self.constant64(address)));
+        }
         let place = match self.variable(name)? {
             Variable::Param { offset } | Variable::Shared { offset } | Variable::Local { offset, .. } => {
                 offset

@@ -1,6 +1,6 @@
 //! The words of an opcode, taken one by one, so that none is overlooked.
 
-use crate::ptx::{Instruction, ScalarType};
+use crate::ptx::{Instruction, Operand, OperandKind, ScalarType};
 
 /// Why an instruction is not decoded: the table does not know its form, or this use of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -73,4 +73,12 @@ pub(crate) fn is_float(ty: ScalarType) -> bool {
 pub(crate) fn is_signed(ty: ScalarType) -> bool {
     use ScalarType::{S8, S16, S32, S64};
     matches!(ty, S8 | S16 | S32 | S64)
+}
+
+/// The name that an operand is, without an offset.
+pub(crate) fn symbol(operand: &Operand) -> Decoded<&str> {
+    match &operand.kind {
+        OperandKind::Symbol { name, offset: 0 } => Ok(name),
+        _ => Err(Unknown),
+    }
 }

@@ -64,7 +64,13 @@ impl<'a> BlockRunner<'a> {
 
     /// Gives every warp of the started block that can run one turn, in the order that the seed picks.
     pub(crate) fn round(&mut self) -> Result<Round, Box<Fault>> {
-        match (self.turns(), self.machine.pending.get().is_some()) {
+        let turns = self.turns();
+        if !self.machine.printed.is_empty() {
+            let text = std::mem::take(&mut self.machine.printed);
+            let printed = self.machine.shot.printed.lock();
+            printed.unwrap_or_else(std::sync::PoisonError::into_inner).push((self.machine.block_index, text));
+        }
+        match (turns, self.machine.pending.get().is_some()) {
             (Err(fault), true) if !matches!(*fault, Fault::SharedHazard { .. }) => {
                 Err(self.machine.pending.take().unwrap_or(fault))
             }

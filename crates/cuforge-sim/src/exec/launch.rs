@@ -102,6 +102,7 @@ pub fn launch(
         strong: shadow(watched && code.communicates),
         order: (conflicts && code.synchronizes).then(|| Mutex::new(Order::new(warps, granule))),
         journal: (watched && threads_of(code, options, blocks) > 1).then(|| Journal::new(view.sizes())),
+        printed: Mutex::default(),
         params: words(params),
         grid: geometry.grid,
         block: geometry.block,
@@ -111,19 +112,27 @@ pub fn launch(
         dynamic_shared: geometry.shared_bytes,
         view,
     };
-    let outcome = outcome(&shot, blocks);
-    let Some(journal) = shot.journal.take().filter(|_| outcome.is_err()) else { return outcome };
-    // How far other blocks had come is up to the host's threads, and so is what the faulting one read of them: the launch is
-    // undone, and run again in order.
-    for (allocation, word, value, known) in journal.entries() {
-        shot.view.words(allocation)[word].store(value, Ordering::Relaxed);
-        if let Some(bits) = shot.view.known(allocation) {
-            bits[word].store(known, Ordering::Relaxed);
+    let mut outcome = outcome(&shot, blocks);
+    if let Some(journal) = shot.journal.take().filter(|_| outcome.is_err()) {
+        // How far other blocks had come is up to the host's threads, and so is what the faulting one read of them: the launch
+        // is undone, and run again in order.
+        for (allocation, word, value, known) in journal.entries() {
+            shot.view.words(allocation)[word].store(value, Ordering::Relaxed);
+            if let Some(bits) = shot.view.known(allocation) {
+                bits[word].store(known, Ordering::Relaxed);
+            }
         }
+        shot.shadow = Some(GlobalShadow::new(shot.view.sizes(), granule, blocks, sites));
+        shot.printed = Mutex::default();
+        shot.options.threads = 1;
+        outcome = self::outcome(&shot, blocks);
     }
-    shot.shadow = Some(GlobalShadow::new(shot.view.sizes(), granule, blocks, sites));
-    shot.options.threads = 1;
-    self::outcome(&shot, blocks)
+    let mut printed = shot.printed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !code.communicates {
+        printed.sort_by_key(|(block, _)| *block);
+    }
+    printed.into_iter().for_each(|(_, text)| memory.print(&text));
+    outcome
 }
 
 /// Runs all blocks, and looks for conflicts between them.

@@ -59,6 +59,8 @@ pub(crate) struct Shot<'a> {
     pub(crate) order: Option<Mutex<Order>>,
     /// What memory held before; kept where blocks run side by side.
     pub(crate) journal: Option<Journal>,
+    /// What blocks have printed, with their linear indices; in the order of their turns where they run in turns.
+    pub(crate) printed: Mutex<Vec<(u32, Vec<u8>)>>,
     /// The parameter space as words.
     pub(crate) params: Vec<u32>,
     pub(crate) grid: [u32; 3],
@@ -130,6 +132,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) pending: OnceCell<Box<Fault>>,
     /// Range that the last access of each global site was in.
     pub(crate) hints: Vec<u32>,
+    /// What the block has printed so far.
+    pub(crate) printed: Vec<u8>,
     /// Warp instructions of this block so far.
     pub(crate) steps: u64,
     /// Thread instructions of all blocks so far.
@@ -157,6 +161,7 @@ impl<'a> Machine<'a> {
             copies: Copies::default(),
             pending: OnceCell::new(),
             hints: vec![0; shot.code.global_sites.len()],
+            printed: Vec::new(),
             steps: 0,
             instructions: 0,
         }

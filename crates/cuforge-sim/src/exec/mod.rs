@@ -15,6 +15,7 @@ mod matrix;
 mod options;
 mod ordered;
 mod perform;
+mod print;
 mod propagate;
 mod random;
 mod schedule;

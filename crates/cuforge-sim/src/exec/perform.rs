@@ -199,6 +199,7 @@ impl Machine<'_> {
                 regs.set64(*to_low, &low, mask);
                 regs.set64(*to_high, &high, mask);
             }
+            Op::Print { .. } | Op::AssertFail { .. } => self.print(warp, mask, op)?,
             Op::Fence => self.fence(warp),
             Op::CopyLocal { from, to, bytes } => {
                 for at in 0..*bytes as usize {

@@ -312,7 +312,7 @@ fn a_tile_goes_through_asynchronous_copies_and_matrix_loads() {
 }
 
 /// What the tables do not know of all that NVRTC emits here: copies in bulk and their barriers, clusters of several blocks,
-/// textures, and calls through pointers, of itself or into the runtime.
+/// textures, and calls of functions by themselves.
 #[test]
 fn only_the_listed_families_are_unknown() {
     let mut unknown = BTreeSet::new();

@@ -17,7 +17,7 @@ import sys
 
 MASK = (1 << 64) - 1
 FLOATS = {"f16": (5, 10, 16), "bf16": (8, 7, 16), "f32": (8, 23, 32), "tf32": (8, 23, 32), "f64": (11, 52, 64),
-          "e4m3": (4, 3, 8), "e5m2": (5, 2, 8)}
+          "e4m3": (4, 3, 8), "e5m2": (5, 2, 8), "tiny16": (8, 7, 16), "tiny32": (8, 23, 32)}
 
 
 class Random:
@@ -41,6 +41,9 @@ def number(kind, style, r):
     exponent_bits, fraction_bits, bits = FLOATS[kind]
     bias, most = (1 << (exponent_bits - 1)) - 1, (1 << exponent_bits) - 1
     exponent, fraction = r >> 1 & 0xFFFF, r >> 17 & ((1 << fraction_bits) - 1)
+    if kind.startswith("tiny"):
+        # Products and sums below the normal range of singles.
+        return (r & 1) << (bits - 1) | exponent % (90 if bits == 16 else 4) << fraction_bits | fraction
     if style == 0:
         exponent = bias + exponent % 7 - 3
     elif style == 1:
@@ -187,6 +190,9 @@ def forms():
     out.append(("; ".join([
         ".reg .b32 %r<2>; .reg .b64 %i, %o; cvt.u64.u32 %o, %lane4; add.u64 %i, %in, %o; add.u64 %o, %out, %o",
         "ld.global.u32 %r0, [%i]; movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0; st.global.u32 [%o], %r1"]), [("b32", 32)], 32))
+    for shape in ["m16n8k8", "m16n8k16"]:
+        body, kinds, words = mma(shape, "f32", "bf16", "bf16", "f32")
+        out.append((body, [(kind.replace("bf", "tiny").replace("f32", "tiny32"), n) for kind, n in kinds], words))
     return out
 
 
