@@ -261,7 +261,6 @@ impl RingSlab {
     fn count_handles(&mut self) {
         if self.hot.next > LAST_LAP {
             self.grants = 0;
-            self.hot.next_limit = 0;
         }
     }
 
@@ -350,9 +349,9 @@ impl RingSlab {
         } else {
             self.hot.offset = self.capacity - self.hot.lap.wrapping_sub(start);
             self.hot.lap = self.hot.lap.wrapping_sub(self.capacity);
-            // What was free ahead was so in the lap that is left.
-            self.hot.room_end = 0;
         }
+        // What is free ahead is looked up anew: it was so in the lap that may be left, and for other numbers.
+        self.hot.next_limit = 0;
         let counted = self.hot.next - 1 - self.bias;
         let places = self.spans.len() as u64;
         self.hot.next += places - 1;
@@ -448,8 +447,8 @@ impl RingSlab {
 }
 
 // SAFETY: spans in use are consecutive from `tail` to `lap + offset`, together at most a lap, so they are disjoint;
-// `ahead` stays below `room_end`, up to which nothing is in use: retiring only frees bytes, and `pop_head` forgets it
-// when it leaves the lap. A span leaves the ring only from an end, when it is released and its stamps have completed.
+// `ahead` stays below `room_end`, up to which nothing is in use: retiring only frees bytes, and after `pop_head` it
+// is looked up anew. A span leaves the ring only from an end, when it is released and its stamps have completed.
 // Handles only grow; scope tokens are numbered by `ScopeStack`.
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for RingSlab {
@@ -525,6 +524,20 @@ unsafe impl SlabAllocator for RingSlab {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_was_raised_is_no_handle_of_the_grant_that_has_it() {
+        let mut ring =
+            RingSlab::with_limits(1024, SlabLimits { grants: 4, ..SlabLimits::default() }).unwrap();
+        let request = Request::new(64).with_lifetime(Lifetime::Transient);
+        let [older, newer] = [(); 2].map(|()| ring.acquire(&request).unwrap());
+        ring.release(newer.handle, &[]).unwrap();
+        let raised = Handle(ring.hot.oldest);
+        assert_ne!(raised, older.handle, "taking the newest back raises the numbers of the rest");
+        assert_eq!(ring.release(raised, &[]), Err(Misuse::StaleHandle { handle: raised }));
+        assert_eq!(ring.stats().live_grants, 1);
+        assert_eq!(ring.release(older.handle, &[]), Ok(()));
+    }
 
     #[test]
     fn handles_run_out_before_they_repeat() {
