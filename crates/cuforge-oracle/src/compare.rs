@@ -269,7 +269,7 @@ impl Comparison {
             self.subnormal += u64::from(value != 0.0 && value.abs() < format.min_normal());
         }
         self.histogram.add(judged.ratio());
-        self.map.add(judged, judged.outcome != Outcome::Agrees);
+        self.map.add(judged.index, judged.outcome != Outcome::Agrees);
         let badness = |j: &Judged| (j.outcome != Outcome::Agrees, j.ratio());
         let full = self.worst_elements.len() == WORST_ELEMENTS;
         if full && self.worst_elements.last().is_some_and(|least| badness(judged) <= badness(least)) {

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::compare::Judged;
-
 /// How many elements have an error of which size, in powers of two of their own bound.
 ///
 /// ```
@@ -153,8 +151,8 @@ impl HeatMap {
         self.cells.get(row * self.columns + column).copied().filter(|_| inside).unwrap_or_default()
     }
 
-    pub(crate) fn add(&mut self, judged: &Judged, disagrees: bool) {
-        let (row, column) = (judged.index / self.row_elements, judged.index % self.row_elements);
+    pub(crate) fn add(&mut self, index: u64, disagrees: bool) {
+        let (row, column) = (index / self.row_elements, index % self.row_elements);
         let rows = self.rows() as u64;
         let down = u128::from(row) * u128::from(rows) / u128::from(self.tensor_rows.max(1));
         let across = u128::from(column) * self.columns as u128 / u128::from(self.row_elements);
@@ -170,14 +168,6 @@ impl HeatMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Outcome;
-    use crate::number::Number;
-
-    fn at(index: u64) -> Judged {
-        let number = Number::Float(0.0);
-        let outcome = Outcome::Agrees;
-        Judged { index, outcome, got: number, expected: number, bound: 0.0, error: 0.0, ulps: None }
-    }
 
     #[test]
     fn a_ratio_of_one_is_the_last_that_lies_within_and_every_ratio_has_one_bucket() {
@@ -200,7 +190,7 @@ mod tests {
     fn every_element_of_a_tensor_lies_in_one_cell_of_its_picture() {
         for (elements, width) in [(0, None), (1, None), (63, None), (100_000, None), (1023 * 7, Some(1023))] {
             let mut map = HeatMap::new(elements, width);
-            (0..elements).for_each(|index| map.add(&at(index), index % 3 == 0));
+            (0..elements).for_each(|index| map.add(index, index % 3 == 0));
             assert!(map.columns() <= 64 && map.rows() <= 24);
             let cells =
                 || (0..map.rows()).flat_map(|row| (0..map.columns()).map(move |column| (row, column)));
@@ -213,7 +203,7 @@ mod tests {
     #[test]
     fn a_wrong_column_of_a_matrix_is_a_column_of_its_picture() {
         let mut map = HeatMap::new(48 * 128, Some(128));
-        (0..48 * 128).for_each(|index| map.add(&at(index), index % 128 == 127));
+        (0..48 * 128).for_each(|index| map.add(index, index % 128 == 127));
         for row in 0..map.rows() {
             for column in 0..map.columns() {
                 assert_eq!(map.mismatches(row, column), if column == 63 { 2 } else { 0 });

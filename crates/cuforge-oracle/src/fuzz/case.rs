@@ -82,12 +82,6 @@ pub enum FuzzFileError {
 }
 
 impl FuzzCase {
-    /// The case of that number under a seed.
-    #[must_use]
-    pub fn generate(seed: u64, number: u64) -> Self {
-        super::generate::generate(seed, number)
-    }
-
     /// The text of its file: JSON.
     #[must_use]
     pub fn to_text(&self) -> String {

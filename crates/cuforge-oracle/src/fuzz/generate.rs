@@ -4,31 +4,34 @@ use super::case::FuzzCase;
 use super::program::{Binary, Ending, Node, Program, Unary, Values};
 use crate::random::Random;
 
-/// The case of that number under a seed.
-pub(crate) fn generate(seed: u64, number: u64) -> FuzzCase {
-    let mut random = Random::stream(seed, &format!("fuzz {number}"));
-    let values = if random.below(3) == 0 { Values::Integers } else { Values::Floats };
-    let inputs = 1 + random.below(3) as u8;
-    let scalars = (0..random.below(3)).map(|_| small(&mut random, values)).collect::<Vec<_>>();
-    let depth = 1 + random.below(5) as u32;
-    let mut maker = Maker { random: &mut random, values, inputs, scalars: scalars.len() as u8 };
-    let root = maker.node(depth);
-    let threads = 32 << random.below(5);
-    let ending = match random.below(7) {
-        0 => Ending::BlockSum,
-        1 => Ending::BlockMaximum,
-        2 => Ending::Exchange(1 + random.below(u64::from(threads) - 1) as u32),
-        3 => Ending::Butterfly(1 + random.below(31) as u32),
-        _ => Ending::Store,
-    };
-    // Around the block's edges, where guards go wrong, or anywhere up to a few blocks.
-    let elements = match random.below(4) {
-        0 => (threads * (1 + random.below(4) as u32)).saturating_add_signed(random.below(3) as i32 - 1),
-        1 => 1 + random.below(8) as u32,
-        _ => 1 + random.below(1500) as u32,
-    };
-    let program = Program { values, inputs, scalars, root, ending };
-    FuzzCase { program, elements: elements.max(1), threads, seed: random.next_u64() >> 12, span: 2 }
+impl FuzzCase {
+    /// The case of that number under a seed.
+    #[must_use]
+    pub fn generate(seed: u64, number: u64) -> Self {
+        let mut random = Random::stream(seed, &format!("fuzz {number}"));
+        let values = if random.below(3) == 0 { Values::Integers } else { Values::Floats };
+        let inputs = 1 + random.below(3) as u8;
+        let scalars = (0..random.below(3)).map(|_| small(&mut random, values)).collect::<Vec<_>>();
+        let depth = 1 + random.below(5) as u32;
+        let mut maker = Maker { random: &mut random, values, inputs, scalars: scalars.len() as u8 };
+        let root = maker.node(depth);
+        let threads = 32 << random.below(5);
+        let ending = match random.below(7) {
+            0 => Ending::BlockSum,
+            1 => Ending::BlockMaximum,
+            2 => Ending::Exchange(1 + random.below(u64::from(threads) - 1) as u32),
+            3 => Ending::Butterfly(1 + random.below(31) as u32),
+            _ => Ending::Store,
+        };
+        // Around the block's edges, where guards go wrong, or anywhere up to a few blocks.
+        let elements = match random.below(4) {
+            0 => (threads * (1 + random.below(4) as u32)).saturating_add_signed(random.below(3) as i32 - 1),
+            1 => 1 + random.below(8) as u32,
+            _ => 1 + random.below(1500) as u32,
+        };
+        let program = Program { values, inputs, scalars, root, ending };
+        Self { program, elements: elements.max(1), threads, seed: random.next_u64() >> 12, span: 2 }
+    }
 }
 
 fn small(random: &mut Random, values: Values) -> i32 {
