@@ -15,7 +15,7 @@ use cuforge_tests::defects::{self, Defect};
 use cuforge_tests::toolchain::at_full_length;
 
 /// Names the defect that a child process is to judge.
-const DEFECT: &str = "CUFORGE_DEFECT";
+const DEFECT: &str = "CUFORGE_TEST_DEFECT";
 /// What a child may take: a defect may never end.
 const LIMIT: Duration = Duration::from_secs(40);
 
