@@ -1,11 +1,11 @@
 //! Executable graphs: replayed with one driver call, patched where a slot changed, dropped without a wait.
 
 use crate::error::LaunchError;
+use crate::graph::feed::Feed;
 use crate::graph::handles::{Exec, Template};
-use crate::graph::parameter_block::Feed;
 use crate::graph::pinned_view::Uses;
 use crate::graph::recorded::{Form, Node, Recorded, Role, Work};
-use crate::graph::result_ring::Ring;
+use crate::graph::ring::Ring;
 use crate::graph_error::GraphError;
 use crate::ranges::range;
 use crate::stream::Stream;
