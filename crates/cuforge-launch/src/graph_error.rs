@@ -125,6 +125,9 @@ pub enum GraphError {
     /// A parameter block feeds one executable graph.
     #[error("the parameter block feeds another graph already")]
     BlockTaken,
+    /// A condition repeats one graph, in one executable graph.
+    #[error("the condition repeats another graph already")]
+    ConditionTaken,
     /// A graph within another one must not hold that.
     #[error("{what} cannot be part of another graph")]
     NotNestable {

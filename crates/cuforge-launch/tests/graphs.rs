@@ -864,8 +864,12 @@ fn fed(rig: &mut Rig) -> (ParameterBlock, ResultRing, Graph) {
     let recording = rig.stream.capture(|scope| {
         scope.fill(&slab, &y, 0)?;
         scope.feed(&mut block)?;
+        // The addresses that the crate's own kernels take are not for others to set.
+        assert!(scope.mark_scalar::<u64>("page", "page").is_err() && scope.mark_view("out", 0, 0).is_err());
         kernel.launch(scope)?;
-        scope.post(&ring, &slab, &y)
+        scope.post(&ring, &slab, &y)?;
+        assert!(scope.mark_scalar::<u64>("page", "page").is_err());
+        Ok(())
     });
     let recording = recording.unwrap();
     let graph = recording.instantiate().unwrap();
@@ -1006,6 +1010,13 @@ fn branches_of_a_condition_run_as_the_word_says() {
     }
     let nested = rig.stream.capture(|scope| scope.child(&chosen)).unwrap_err();
     assert_eq!(graph_error(nested), GraphError::NotNestable { what: "a conditional node" });
+    let looped = rig.stream.capture(|scope| scope.repeat_while(&condition, 2, &cases[0])).unwrap();
+    let first = looped.instantiate();
+    let taken = [
+        looped.instantiate().map(|_| ()).unwrap_err(),
+        rig.stream.capture(|scope| scope.repeat_while(&condition, 2, &cases[0])).map(|_| ()).unwrap_err(),
+    ];
+    assert!(first.is_ok() && taken.into_iter().all(|error| graph_error(error) == GraphError::ConditionTaken));
     let none = rig.stream.capture(|scope| scope.switch(&condition, &[])).unwrap_err();
     assert_eq!(graph_error(none), GraphError::Empty);
     let wide = rig.view(8);

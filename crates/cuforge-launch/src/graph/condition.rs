@@ -107,10 +107,11 @@ impl CaptureScope<'_> {
     }
 
     /// Runs `body` until the condition is 0 after it, at most `most` times and at least once. One node. The body may
-    /// post results.
+    /// post results. A condition repeats one graph, and the recording can be instantiated once: the iterations are
+    /// counted on the device.
     ///
     /// # Errors
-    /// As [`if_else`](Self::if_else).
+    /// [`GraphError::ConditionTaken`] for a condition that repeats another graph; as [`if_else`](Self::if_else).
     pub fn repeat_while(
         &mut self,
         condition: &Condition,
@@ -124,6 +125,7 @@ impl CaptureScope<'_> {
         let handle = new_handle(&gate, front.graph, 1, ASSIGN_DEFAULT)?;
         let end = condition.iteration(handle, most.max(1))?;
         let recorded = body.nestable(&gate, true)?;
+        condition.counts.record()?;
         let (node, graphs) = add(&gate, front.graph, &front.last, handle, form, 1)?;
         let inside = fill(&gate, graphs[0], body.template())?;
         add_kernel(&gate, graphs[0], inside, &end)?;

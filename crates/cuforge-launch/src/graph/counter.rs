@@ -2,11 +2,12 @@
 
 use crate::error::LaunchError;
 use crate::graph::pinned_view::{PinnedView, Uses};
+use crate::graph_error::GraphError;
 use crate::pinned::PinnedBuffer;
 use crate::slab::Slab;
 use crate::stream::Stream;
 use cuforge_core::{Access, BufferView, Lifetime, Request};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a counter: two words of 64 bits.
 const BYTES: u64 = 16;
@@ -54,11 +55,29 @@ impl Drop for Counter {
 pub(crate) struct Counts {
     pub(crate) counter: Counter,
     report: PinnedBuffer,
+    /// One node of one graph counts with it, or two loops would count each other's iterations.
+    recorded: AtomicBool,
+    claimed: AtomicBool,
 }
 
 impl Counts {
     pub(crate) fn new(on: &mut Stream, slab: &Slab) -> Result<Self, LaunchError> {
-        Ok(Self { counter: Counter::new(on, slab)?, report: slab.device().pinned(8)? })
+        Ok(Self {
+            counter: Counter::new(on, slab)?,
+            report: slab.device().pinned(8)?,
+            recorded: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+        })
+    }
+
+    /// The one loop that counts with it is recorded.
+    pub(crate) fn record(&self) -> Result<(), GraphError> {
+        if self.recorded.swap(true, Ordering::AcqRel) { Err(GraphError::ConditionTaken) } else { Ok(()) }
+    }
+
+    /// The one executable graph with that loop claims it.
+    pub(crate) fn claim(&self) -> Result<(), GraphError> {
+        if self.claimed.swap(true, Ordering::AcqRel) { Err(GraphError::ConditionTaken) } else { Ok(()) }
     }
 
     pub(crate) fn report_address(&self) -> u64 {

@@ -32,7 +32,8 @@ impl Recording {
     /// node for many.
     ///
     /// # Errors
-    /// [`GraphError::BlockTaken`] for the second graph that one parameter block would feed;
+    /// [`GraphError::BlockTaken`] and [`GraphError::ConditionTaken`] for the second graph that one parameter block would
+    /// feed or one condition repeat;
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
     pub fn instantiate(&self) -> Result<Graph, LaunchError> {
         let shadow = self.recorded.again()?;

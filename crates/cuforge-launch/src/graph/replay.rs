@@ -68,6 +68,11 @@ impl Graph {
         for feed in &attached.feeds {
             feed.claim()?;
         }
+        for node in &shadow.nodes {
+            if let Work::Conditional { counts: Some((counts, _)), .. } = &node.work {
+                counts.claim()?;
+            }
+        }
         let attached = Some(Box::new(attached)).filter(|a| !a.feeds.is_empty() || !a.rings.is_empty());
         let patches = Patches::of(&shadow);
         Ok(Self { exec, template, shadow, patches, uses: [0; MAX_QUEUES], attached })

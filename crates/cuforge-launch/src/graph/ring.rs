@@ -83,7 +83,8 @@ impl Ring {
     }
 
     pub(crate) fn outstanding(&self) -> u64 {
-        self.promised.load(Ordering::Acquire) - self.taken.load(Ordering::Acquire)
+        // A result may be taken before its replay has come back to promise it.
+        self.promised.load(Ordering::Acquire).saturating_sub(self.taken.load(Ordering::Acquire))
     }
 
     fn slot(&self, turn: u64) -> *mut u8 {

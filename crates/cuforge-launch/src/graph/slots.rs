@@ -2,7 +2,7 @@
 
 use crate::error::LaunchError;
 use crate::graph::pinned_view::lease_used;
-use crate::graph::recorded::{KernelNode, Marked, SlotKind, Work};
+use crate::graph::recorded::{KernelNode, Marked, Role, SlotKind, Work};
 use crate::graph::replay::Graph;
 use crate::graph::scope::CaptureScope;
 use crate::graph_error::GraphError;
@@ -139,7 +139,11 @@ impl CaptureScope<'_> {
         let recorded = &mut recorder.recorded;
         let nothing = || GraphError::NothingToMark { slot: slot.to_owned() };
         let node = self.last().ok_or_else(nothing)?;
-        let Work::Kernel(kernel) = &recorded.nodes[node].work else { return Err(nothing().into()) };
+        // The crate's own kernels take addresses by value: nobody else may set those.
+        let kernel = match &recorded.nodes[node].work {
+            Work::Kernel(kernel) if matches!(kernel.role, Role::Plain) => kernel,
+            _ => return Err(nothing().into()),
+        };
         let (kind, at) = find(kernel)?;
         match recorded.slots.iter_mut().find(|known| known.name == slot) {
             Some(known) if known.kind == kind => known.places.push((node, at)),
