@@ -199,14 +199,16 @@ fn a_capture_that_another_library_spoils_is_told_and_the_next_one_works() {
         for _ in 0..20 {
             let error = rig.stream.capture(|scope| {
                 kernel.launch(scope)?;
-                // SAFETY: the stream is alive; the pointer is valid for one address.
-                unsafe {
-                    match spoil {
-                        0 => drop(sys::cuStreamSynchronize(raw)),
-                        1 => drop(sys::cuMemAlloc_v2(&raw mut *Box::leak(Box::new(0)), 1 << 20)),
-                        _ => drop(sys::cuStreamQuery(raw)),
-                    }
-                }
+                let mut address = 0;
+                let answer = match spoil {
+                    // SAFETY: the stream is alive.
+                    0 => unsafe { sys::cuStreamSynchronize(raw) },
+                    // SAFETY: the pointer is valid for one address.
+                    1 => unsafe { sys::cuMemAlloc_v2(&raw mut address, 1 << 20) },
+                    // SAFETY: the stream is alive.
+                    _ => unsafe { sys::cuStreamQuery(raw) },
+                };
+                assert_ne!(answer, sys::cudaError_enum::CUDA_SUCCESS);
                 kernel.launch(scope)
             });
             let GraphError::Invalidated { when } = graph_error(error.unwrap_err()) else { panic!() };
@@ -253,10 +255,9 @@ fn another_thread_that_waits_for_the_context_spoils_the_capture_and_one_that_all
         let context = context as usize;
         elsewhere(&|| {
             // SAFETY: the device keeps its context.
-            unsafe {
-                let _ = sys::cuCtxPushCurrent_v2(context as sys::CUcontext);
-                let _ = sys::cuCtxSynchronize();
-            }
+            let _ = unsafe { sys::cuCtxPushCurrent_v2(context as sys::CUcontext) };
+            // SAFETY: as above.
+            let _ = unsafe { sys::cuCtxSynchronize() };
         });
         kernel.launch(scope)
     });
@@ -291,12 +292,14 @@ fn work_that_escapes_to_the_legacy_stream_is_missed_at_the_end() {
         let outcome = rig.stream.capture(|scope| {
             let fill = |raw: *mut std::ffi::c_void| {
                 let stream = if legacy { std::ptr::null_mut() } else { raw.cast() };
-                // SAFETY: the device keeps its context; live memory.
-                unsafe {
-                    let _ = sys::cuCtxPushCurrent_v2(context);
-                    assert_eq!(sys::cuMemsetD32Async(at, 5, 1, stream), sys::cudaError_enum::CUDA_SUCCESS);
-                    let _ = sys::cuCtxPopCurrent_v2(&raw mut *Box::leak(Box::new(std::ptr::null_mut())));
-                }
+                let mut popped = std::ptr::null_mut();
+                // SAFETY: the device keeps its context.
+                let _ = unsafe { sys::cuCtxPushCurrent_v2(context) };
+                // SAFETY: live memory, and a live stream.
+                let filled = unsafe { sys::cuMemsetD32Async(at, 5, 1, stream) };
+                // SAFETY: the pointer is valid for one handle.
+                let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut popped) };
+                assert_eq!(filled, sys::cudaError_enum::CUDA_SUCCESS);
                 Ok(())
             };
             // SAFETY: the slab outlives the graph.
@@ -452,9 +455,9 @@ fn a_thread_without_a_context_sets_slots_and_replays() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: soak: 100,000 replays"]
 fn a_hundred_thousand_replays_with_patched_slots_give_each_its_own_result() {
-    let rounds = if std::env::var_os("CUFORGE_SANITIZER").is_some() { 500 } else { 100_000u32 };
+    let rounds = 100_000u32;
     let mut rig = Rig::new(2);
     let word = rig.words(1, 0);
     let slab = rig.slab.clone();
@@ -491,9 +494,9 @@ fn a_hundred_thousand_replays_with_patched_slots_give_each_its_own_result() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: soak: 20,000 replays"]
 fn a_parameter_block_refilled_at_once_gives_each_replay_its_own_values() {
-    let rounds = if std::env::var_os("CUFORGE_SANITIZER").is_some() { 500 } else { 20_000u64 };
+    let rounds = 20_000u64;
     let mut rig = Rig::new(2);
     let (fed, out) = (rig.words(300, 1), rig.words(300, 0));
     let slab = rig.slab.clone();
@@ -510,7 +513,7 @@ fn a_parameter_block_refilled_at_once_gives_each_replay_its_own_values() {
     let mut graph = recording.unwrap().instantiate().unwrap();
     let values = |round: u64| -> [u32; 300] { std::array::from_fn(|i| (round * 300 + i as u64) as u32) };
     let mut taken = 0;
-    let mut check = |ring: &mut ResultRing, taken: &mut u64| {
+    let check = |ring: &mut ResultRing, taken: &mut u64| {
         let expected = values(*taken);
         assert_eq!(ring.wait().unwrap(), bytemuck::cast_slice::<u32, u8>(&expected), "replay {taken}");
         *taken += 1;
@@ -618,9 +621,9 @@ fn an_update_changes_kernels_fills_and_copies_in_place() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: soak: 10,000 captures"]
 fn ten_thousand_captures_leave_no_memory_behind() {
-    let rounds = if std::env::var_os("CUFORGE_SANITIZER").is_some() { 100 } else { 10_000 };
+    let rounds = 10_000;
     let resident = || -> u64 {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
