@@ -118,6 +118,7 @@ fn transients_stay_whole(allocator: Box<dyn SlabAllocator + Send>, device: Devic
     let (slab, extent) = (rig.slab.clone(), Extent::Elements(u64::from(WORDS)));
     let request = Request::new(u64::from(WORDS) * 4).with_lifetime(Lifetime::Transient);
     let mut waited = 0;
+    let rounds = rig.rounds(rounds, rounds.min(100));
     for seed in 0..rounds {
         let view = match slab.acquire(&request) {
             Ok(view) => view,
@@ -189,7 +190,7 @@ fn where_streams_cannot_write_words_events_tell_how_far_they_are() {
     // A kernel that runs is seen as running, and as done afterwards.
     let done = rig.words(1, 0);
     let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
-    let nanoseconds = 300_000_000u64.to_le_bytes();
+    let nanoseconds = u64::from(rig.rounds(300_000_000, 20_000_000)).to_le_bytes();
     let arguments = Arguments { views: &[done], by_value: &nanoseconds };
     spin.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1)).unwrap();
     let ticket = slab.read_later(&mut rig.stream, &done).unwrap();

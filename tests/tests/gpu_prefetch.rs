@@ -63,6 +63,7 @@ fn guarded(rounds: u32) {
     let (kernel, wrong) = late_check(&rig);
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 2).unwrap();
     let start = Instant::now();
+    let rounds = rig.rounds(rounds, rounds.min(200));
     for seed in 0..rounds {
         prefetcher.push(BYTES, |bytes| sequence(seed, bytes)).unwrap();
         let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
@@ -87,7 +88,7 @@ fn a_prefetch_from_owned_memory_is_never_wrong_and_gives_every_buffer_back() {
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 3).unwrap();
     let mut sources: Vec<_> = (0..3).map(|seed| Some(seeded(seed, BYTES))).collect();
     let mut tickets = std::collections::VecDeque::new();
-    for seed in 0..2_000u32 {
+    for seed in 0..rig.rounds(2_000, 60) {
         let source = match sources.pop().flatten() {
             Some(source) => source,
             None => {
@@ -165,7 +166,7 @@ fn without_the_guard_of_the_readers_results_are_wrong() {
     let mut copies = Stream::new(&rig.device).unwrap();
     let mut source = Some(rig.device.pinned(BYTES).unwrap());
     let slab = rig.slab.clone();
-    for seed in 0..300 {
+    for seed in 0..rig.rounds(300, 10) {
         let mut bytes = source.take().unwrap();
         sequence(seed, bytes.as_mut_slice());
         // The copy does not wait for the check that still reads the last round's bytes.

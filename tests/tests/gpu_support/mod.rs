@@ -71,6 +71,11 @@ impl Rig {
         Self { device, slab, stream }
     }
 
+    /// How much of something: as many on a GPU, fewer on the simulated device, which is thousands of times slower.
+    pub(crate) fn rounds(&self, gpu: u32, simulated: u32) -> u32 {
+        if self.device.driver().is_simulated() { simulated } else { gpu }
+    }
+
     /// `words` 32-bit words, bound for reading and writing.
     pub(crate) fn words(&self, words: u64, binding: u32) -> BufferView {
         let view = self.slab.acquire(&Request::new(words * 4)).unwrap();
