@@ -1,0 +1,145 @@
+//! The extension: what a test asks of and plans for the simulated driver. `CUDA` has none of these.
+//!
+//! Each answers 0 for done and 1 for an argument that makes no sense, unless it says otherwise. None of them counts as
+//! a driver call.
+
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::boundary::{Out, Text};
+use crate::calls::{self, Plan};
+use crate::codes::{Answer, Code};
+use crate::driver::Driver;
+use crate::exports;
+use crate::settings;
+
+/// Runs a body that must not unwind into C.
+fn guarded<T>(wrong: T, body: impl FnOnce() -> Answer<T>) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        _ => wrong,
+    }
+}
+
+/// `int cuforgeSimSet(const char *name, const char *value)`: sets a `CUFORGE_SIM_*` setting for this copy of the
+/// library, before its first driver call; 1 for an unknown name, 401 afterwards.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimSet(name: Text, value: Text) -> c_int {
+    guarded(1, || {
+        if Driver::exists() {
+            return Ok(Code::ILLEGAL_STATE.0);
+        }
+        Ok(c_int::from(!settings::set(name.get()?, value.get()?)))
+    })
+}
+
+/// `long long cuforgeSimCalls(const char *function)`: calls of a function so far, of all for null; -1 for a name that
+/// is no function of this driver.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimCalls(function: Text) -> i64 {
+    guarded(-1, || match function.get() {
+        Err(_) => Ok(calls::all() as i64),
+        Ok(name) => Ok(exports::named(name).map_or(-1, |entry| entry.site.calls() as i64)),
+    })
+}
+
+/// `int cuforgeSimFail(const char *function, unsigned long long from, unsigned long long count, int code)`: lets the
+/// `from`-th next call of a function (1 is the next one) and `count` in all, or for 0 every one from there on, answer a
+/// code and do nothing; `from` 0 lets it work again. Any code will do, 0 too.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimFail(function: Text, from: u64, count: u64, code: c_int) -> c_int {
+    guarded(1, || plan(&function, from, count, Plan::Fail(Code(code))))
+}
+
+/// `int cuforgeSimDelay(const char *function, unsigned long long from, unsigned long long count, unsigned long long
+/// microseconds)`: lets calls take longer.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimDelay(function: Text, from: u64, count: u64, microseconds: u64) -> c_int {
+    guarded(1, || plan(&function, from, count, Plan::Delay(Duration::from_micros(microseconds))))
+}
+
+/// `int cuforgeSimLose(const char *function, unsigned long long from, int code)`: loses every device with a code, at
+/// once for null or with the `from`-th next call of a function.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimLose(function: Text, from: u64, code: c_int) -> c_int {
+    guarded(1, || match function.get() {
+        Err(_) => {
+            Driver::of_the_process().lose_all(Code(code), "asked for by a test");
+            Ok(0)
+        }
+        Ok(_) => plan(&function, from, 1, Plan::Lose(Code(code))),
+    })
+}
+
+fn plan(function: &Text, from: u64, count: u64, plan: Plan) -> Answer<c_int> {
+    let entry = exports::named(function.get()?).ok_or(Code::NOT_FOUND)?;
+    if from == 0 {
+        calls::forget(entry.site.name);
+    } else {
+        calls::plan(entry.site.name, entry.site.calls().saturating_add(from), count, plan);
+    }
+    Ok(0)
+}
+
+/// `void cuforgeSimHold(int on)`: streams begin no work until it is lifted, or while the host waits in a driver call.
+/// Lifting it waits until all that is queued is done.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimHold(on: c_int) {
+    guarded((), || {
+        let driver = Driver::of_the_process();
+        driver.hold.set(on != 0);
+        if on == 0 {
+            driver.contexts.all().iter().for_each(|context| context.wait(driver));
+        }
+        Ok(())
+    });
+}
+
+/// `long long cuforgeSimCount(const char *what)`: `used_bytes` (of all devices), `mapped_bytes`, `contexts`, `streams`,
+/// `events`, `modules`, `functions`, `graphs`, `nodes`, `execs`, `physicals`, `pools`, `captures`; -1 for anything else.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimCount(what: Text) -> i64 {
+    guarded(-1, || {
+        let driver = Driver::of_the_process();
+        let used = |device: &std::sync::Arc<crate::device::Device>| {
+            device.used.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        Ok(match what.get()? {
+            "used_bytes" => driver.devices.iter().map(used).sum::<u64>() as i64,
+            "mapped_bytes" => driver.space.mapped_bytes() as i64,
+            "contexts" => driver.contexts.len() as i64,
+            "streams" => driver.streams.len() as i64,
+            "events" => driver.events.len() as i64,
+            "modules" => driver.modules.len() as i64,
+            "functions" => driver.functions.len() as i64,
+            "graphs" => driver.graphs.len() as i64,
+            "nodes" => driver.nodes.len() as i64,
+            "execs" => driver.execs.len() as i64,
+            "physicals" => driver.physicals.len() as i64,
+            "pools" => driver.pools.len() as i64,
+            "captures" => driver.captures.lock().len() as i64,
+            _ => -1,
+        })
+    })
+}
+
+/// `size_t cuforgeSimFault(char *text, size_t room)`: what ended the first lost device, in words, cut to the room;
+/// gives the length of it all, 0 while no device is lost.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimFault(text: Out<c_char>, room: usize) -> usize {
+    guarded(0, || {
+        let fault = Driver::of_the_process().devices.iter().find_map(|device| device.fault());
+        let fault = fault.unwrap_or_default();
+        if !text.is_null() && room > 0 {
+            text.put_text(&fault, room)?;
+        }
+        Ok(fault.len())
+    })
+}
+
+/// `int cuforgeSimTrace(const char *path)`: writes a line for each later call to a file; null stops it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimTrace(path: Text) -> c_int {
+    guarded(1, || Ok(c_int::from(!calls::trace_to(path.get().ok()))))
+}

@@ -1,0 +1,176 @@
+//! Where memory comes from: plain allocations, pools in stream order, physical memory to be mapped, pinned memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::codes::{Answer, Code};
+use crate::context::Context;
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::physical::{Physical, Window};
+use crate::space::{Charge, Owner, Range, fresh_range};
+
+/// What virtual memory is made in, in bytes.
+pub(crate) const GRANULARITY: u64 = 2 << 20;
+
+/// A memory pool. It keeps nothing back: what is freed is free at once, whatever its release threshold says.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) handle: u64,
+    pub(crate) ordinal: usize,
+    /// The device's default one, which cannot be destroyed.
+    pub(crate) default: bool,
+    pub(crate) release_threshold: AtomicU64,
+    pub(crate) used_bytes: AtomicU64,
+    pub(crate) most_used_bytes: AtomicU64,
+}
+
+impl Pool {
+    /// The default pool of a device.
+    pub(crate) fn of_device(handle: u64, ordinal: usize) -> Self {
+        Self { default: true, ..Self::new(handle, ordinal) }
+    }
+
+    pub(crate) fn new(handle: u64, ordinal: usize) -> Self {
+        Self {
+            handle,
+            ordinal,
+            default: false,
+            release_threshold: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
+            most_used_bytes: AtomicU64::new(0),
+        }
+    }
+
+    fn count(&self, bytes: u64) {
+        let used = self.used_bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.most_used_bytes.fetch_max(used, Relaxed);
+    }
+}
+
+/// Physical memory that can be mapped anywhere, any number of times.
+#[derive(Debug)]
+pub(crate) struct PhysicalMemory {
+    pub(crate) device: usize,
+    pub(crate) physical: Arc<Physical>,
+    pub(crate) bytes: u64,
+    pub(crate) charge: Arc<Charge>,
+}
+
+impl Driver {
+    /// Device memory of a context; its address.
+    pub(crate) fn allocate(&self, context: &Context, bytes: u64, owner: Owner) -> Answer<u64> {
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = &context.device;
+        let charge = Charge::take(&device.used, bytes, device.capacity)?;
+        let physical = Physical::fresh(bytes, self.settings().poison)?;
+        let base = match owner {
+            Owner::Managed => physical.host_address() as u64,
+            _ => self.space.arena.take(bytes)?,
+        };
+        let range = fresh_range(base, bytes, physical, owner, self.space.fresh_id());
+        self.space.add(Range {
+            device: device.ordinal,
+            context: context.handle,
+            charge: Some(charge),
+            ..range
+        })?;
+        Ok(base)
+    }
+
+    /// Memory of a pool.
+    pub(crate) fn allocate_from(&self, context: &Context, pool: &Pool, bytes: u64) -> Answer<u64> {
+        if pool.ordinal != context.device.ordinal {
+            return Err(Code::INVALID_VALUE);
+        }
+        let address = self.allocate(context, bytes, Owner::Pool(pool.handle))?;
+        pool.count(bytes);
+        Ok(address)
+    }
+
+    /// Ends an allocation of `cuMemAlloc`, a pool or `cuMemAllocManaged`.
+    pub(crate) fn end_allocation(&self, address: u64) -> Answer {
+        let freed = self.space.remove(address, |range| {
+            matches!(range.owner, Owner::Device | Owner::Pool(_) | Owner::Managed)
+        })?;
+        if let Owner::Pool(pool) = freed.owner
+            && let Ok(pool) = self.pools.get(pool)
+        {
+            pool.used_bytes.fetch_sub(freed.bytes, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Pinned host memory; where it lies.
+    pub(crate) fn allocate_host(&self, context: &Context, bytes: u64, flags: u32) -> Answer<u64> {
+        if bytes == 0 || flags & !0x7 != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let physical = Physical::fresh(bytes, false)?;
+        let base = physical.host_address() as u64;
+        let range = fresh_range(base, bytes, physical, Owner::Host(flags), self.space.fresh_id());
+        self.space.add(Range { device: context.device.ordinal, context: context.handle, ..range })?;
+        Ok(base)
+    }
+
+    /// Pins memory that the program has.
+    pub(crate) fn register_host(&self, context: &Context, at: usize, bytes: usize, flags: u32) -> Answer {
+        if flags & !0xf != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let physical = Physical::lent(at, bytes)?;
+        if self.space.overlaps(at as u64, bytes as u64) {
+            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        let window = Window { offset: at - physical.host_address(), bytes, physical };
+        self.space.add(Range {
+            base: at as u64,
+            bytes: bytes as u64,
+            window,
+            owner: Owner::Registered(flags),
+            device: context.device.ordinal,
+            context: context.handle,
+            accessible: true,
+            charge: None,
+            id: self.space.fresh_id(),
+        })
+    }
+
+    /// Physical memory of a device; its handle.
+    pub(crate) fn create_physical(&self, device: &Device, bytes: u64) -> Answer<u64> {
+        if bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let charge = Charge::take(&device.used, bytes, device.capacity)?;
+        let physical = Physical::fresh(bytes, self.settings().poison)?;
+        let handle = self.physicals.fresh();
+        let memory = PhysicalMemory { device: device.ordinal, physical, bytes, charge };
+        self.physicals.put(handle, Arc::new(memory));
+        Ok(handle)
+    }
+
+    /// Maps physical memory behind reserved addresses; nothing may reach it before access is set.
+    pub(crate) fn map_physical(&self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
+        let memory = self.physicals.get(handle).map_err(|_| Code::INVALID_VALUE)?;
+        let whole = [base, bytes, offset].iter().all(|number| number.is_multiple_of(GRANULARITY));
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= memory.bytes);
+        if bytes == 0 || !whole || !inside || !self.space.is_reserved(base, bytes) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let window =
+            Window { physical: Arc::clone(&memory.physical), offset: offset as usize, bytes: bytes as usize };
+        self.space.add(Range {
+            base,
+            bytes,
+            window,
+            owner: Owner::Mapped,
+            device: memory.device,
+            context: 0,
+            accessible: false,
+            charge: Some(Arc::clone(&memory.charge)),
+            id: self.space.fresh_id(),
+        })
+    }
+}

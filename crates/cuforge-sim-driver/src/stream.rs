@@ -1,0 +1,160 @@
+//! Streams: queues of work, each with a thread that does one piece after the other.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use crate::capture::Capture;
+use crate::codes::{Answer, Code};
+use crate::context::Context;
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::work::{self, Op};
+
+/// `CU_STREAM_NON_BLOCKING`
+pub(crate) const NON_BLOCKING: u32 = 1;
+
+/// Least and greatest priority: lower numbers go first.
+pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
+
+/// Which stream of its context it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Role {
+    /// The default stream that others wait for.
+    Legacy,
+    /// A thread's default stream.
+    PerThread,
+    /// One that the program made.
+    Made,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) handle: u64,
+    pub(crate) device: Arc<Device>,
+    context: Weak<Context>,
+    pub(crate) context_handle: u64,
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+    pub(crate) role: Role,
+    capture: Mutex<Option<Arc<Capture>>>,
+    lane: Mutex<Lane>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    queue: VecDeque<Op>,
+    submitted: u64,
+    completed: u64,
+    closed: bool,
+    /// Whether its thread has been started.
+    manned: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(handle: u64, context: &Arc<Context>, flags: u32, priority: i32, role: Role) -> Self {
+        Self {
+            handle,
+            device: Arc::clone(&context.device),
+            context: Arc::downgrade(context),
+            context_handle: context.handle,
+            flags,
+            priority,
+            role,
+            capture: Mutex::default(),
+            lane: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Its context; `CONTEXT_IS_DESTROYED` once that is gone.
+    pub(crate) fn context(&self) -> Answer<Arc<Context>> {
+        self.context.upgrade().filter(|context| context.is_alive()).ok_or(Code::CONTEXT_IS_DESTROYED)
+    }
+
+    /// Whether it and the legacy stream wait for each other.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.flags & NON_BLOCKING == 0
+    }
+
+    /// The capture that it takes part in.
+    pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
+        self.capture.lock().clone()
+    }
+
+    pub(crate) fn set_capture(&self, capture: Option<Arc<Capture>>) {
+        *self.capture.lock() = capture;
+    }
+
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.capture.lock().is_some()
+    }
+
+    /// Pieces of work that were ever queued.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.lane.lock().submitted
+    }
+
+    /// Whether all of it is done.
+    pub(crate) fn is_idle(&self) -> bool {
+        let lane = self.lane.lock();
+        lane.completed == lane.submitted
+    }
+
+    /// Queues work; gives its number.
+    pub(crate) fn push(self: &Arc<Self>, op: Op) -> Answer<u64> {
+        let mut lane = self.lane.lock();
+        if lane.closed {
+            return Err(Code::INVALID_HANDLE);
+        }
+        if !lane.manned {
+            let stream = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("sim-stream".to_owned());
+            thread.spawn(move || stream.work()).map_err(|_| Code::OUT_OF_MEMORY)?;
+            lane.manned = true;
+        }
+        lane.queue.push_back(op);
+        lane.submitted += 1;
+        self.changed.notify_all();
+        Ok(lane.submitted)
+    }
+
+    /// Returns once the piece of work with that number is done.
+    pub(crate) fn wait_for(&self, position: u64) {
+        let mut lane = self.lane.lock();
+        while lane.completed < position {
+            self.changed.wait(&mut lane);
+        }
+    }
+
+    /// Takes no more work; its thread ends with what is queued.
+    pub(crate) fn close(&self) {
+        self.lane.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// The stream's thread.
+    fn work(&self) {
+        let driver = Driver::of_the_process();
+        loop {
+            let op = {
+                let mut lane = self.lane.lock();
+                loop {
+                    if let Some(op) = lane.queue.pop_front() {
+                        break op;
+                    }
+                    if lane.closed {
+                        return;
+                    }
+                    self.changed.wait(&mut lane);
+                }
+            };
+            driver.hold.pass();
+            work::perform(driver, &self.device, op);
+            self.lane.lock().completed += 1;
+            self.changed.notify_all();
+        }
+    }
+}
