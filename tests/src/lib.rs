@@ -3,4 +3,5 @@
 #[cfg(doctest)]
 mod book;
 pub mod defects;
+pub mod sim;
 pub mod toolchain;

@@ -10,7 +10,7 @@ use cudarc::driver::CudaContext;
 use cuforge_core::Request;
 use cuforge_launch::{Device, Driver, Slab, SlabOptions, Stream};
 
-#[path = "../tests/support/first_fit.rs"]
+#[path = "support/first_fit.rs"]
 mod first_fit;
 
 fn main() -> ExitCode {

@@ -168,7 +168,7 @@ pub(crate) fn write(site: &Site, arguments: &[&dyn Debug], answer: i32, since: I
     // Writing to a string does not fail.
     let _ = write!(line, "{:?} {}(", std::thread::current().id(), site.name);
     for (at, argument) in arguments.iter().enumerate() {
-        let _ = write!(line, "{}{argument:?}", if at == 0 { "" } else { ", " });
+        let _ = write!(line, "{}{argument:#x?}", if at == 0 { "" } else { ", " });
     }
     let _ = write!(line, ") = {answer} {} us\n", since.elapsed().as_micros());
     if let Some(file) = TRACE.lock().as_mut()

@@ -10,7 +10,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("CUFORGE_SIM_NAME", "the devices' name; default `cuforge simulated device`"),
     ("CUFORGE_SIM_CAPABILITY", "compute capability, as `8.6`; default `9.0`"),
     ("CUFORGE_SIM_MEMORY", "bytes of memory a device, with a suffix K, M or G if wanted; default 16G"),
-    ("CUFORGE_SIM_MULTIPROCESSORS", "multiprocessors a device; default 4"),
+    ("CUFORGE_SIM_MULTIPROCESSORS", "multiprocessors a device; default 132"),
     (
         "CUFORGE_SIM_DRIVER_VERSION",
         "the CUDA version that the driver plays, as `12.4` or `12040`; default `13.0`",
@@ -28,7 +28,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("CUFORGE_SIM_THREADS", "host threads of a kernel; default 0, one for each core"),
     (
         "CUFORGE_SIM_STEPS",
-        "warp instructions that a block may run before the kernel has timed out; default 2^30",
+        "warp instructions that a block may run before the kernel has timed out; default 2^28",
     ),
     ("CUFORGE_SIM_POISON", "`0`: fresh device memory is zero instead of poisoned"),
     ("CUFORGE_SIM_HIDE", "functions, by commas, that `cuGetProcAddress` does not find"),
@@ -85,7 +85,7 @@ impl Settings {
         let checks = read(value, "CUFORGE_SIM_CHECKS", checks, Checks::default_of_hardware());
         let seed = read(value, "CUFORGE_SIM_SEED", |text| text.parse().ok(), 0);
         let threads = read(value, "CUFORGE_SIM_THREADS", |text| text.parse().ok(), 0);
-        let step_budget = read(value, "CUFORGE_SIM_STEPS", |text| text.parse().ok(), 1 << 30);
+        let step_budget = read(value, "CUFORGE_SIM_STEPS", |text| text.parse().ok(), 1 << 28);
         let count = |text: &str| text.parse().ok().filter(|count| *count <= 64);
         Self {
             devices: read(value, "CUFORGE_SIM_DEVICES", count, 1),
@@ -96,7 +96,7 @@ impl Settings {
                 value,
                 "CUFORGE_SIM_MULTIPROCESSORS",
                 |text| text.parse().ok().filter(|n| *n > 0),
-                4,
+                132,
             ),
             driver_version: read(value, "CUFORGE_SIM_DRIVER_VERSION", version, 13_000),
             attributes: read(value, "CUFORGE_SIM_ATTRIBUTES", attributes, BTreeMap::new()),

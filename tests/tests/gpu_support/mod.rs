@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test program's own support")]
 
-#[path = "../../../crates/cuforge-launch/tests/support/first_fit.rs"]
+#[path = "../../../crates/cuforge-launch/examples/support/first_fit.rs"]
 mod first_fit;
 
 use cuforge_core::{

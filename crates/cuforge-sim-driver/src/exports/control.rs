@@ -22,6 +22,13 @@ fn guarded<T>(wrong: T, body: impl FnOnce() -> Answer<T>) -> T {
     }
 }
 
+/// `int cuforgeSimVersion(void)`: the version of this extension, and how a program tells the simulated driver from
+/// another: no other exports it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimVersion() -> c_int {
+    1
+}
+
 /// `int cuforgeSimSet(const char *name, const char *value)`: sets a `CUFORGE_SIM_*` setting for this copy of the
 /// library, before its first driver call; 1 for an unknown name, 401 afterwards.
 #[unsafe(no_mangle)]

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::type_complexity, reason = "a test program, its helpers included")]
 
-mod support;
+mod launch_support;
 
 use cuforge_core::{
     Access, Arguments, BindError, ContextErrorKind, Element, Extent, KernelSpec, LaunchGeometry,
 };
 use cuforge_core::{DeclaredBlock, Parameter, Schedule, ScheduleError};
 use cuforge_launch::{LaunchError, LaunchOptions, Pipeline};
-use support::{Rig, SAXPY, image};
+use cuforge_tests::sim::Sim;
+use launch_support::{Rig, SAXPY, image};
 
 fn run(rig: &mut Rig, launch: impl FnOnce(&mut Rig, Arguments<'_>)) -> Vec<f32> {
     let slab = rig.slab.clone();
@@ -41,7 +42,7 @@ fn every_launch_form_computes_the_same() {
         &|rig, arguments| {
             let slab = rig.slab.clone();
             let time = pipeline.run(&mut rig.stream, &slab, arguments, Extent::Elements(1000)).unwrap();
-            assert_eq!(time.nanoseconds, 250_000);
+            assert!(time.nanoseconds > 0);
         },
         &|rig, arguments| {
             let geometry = LaunchGeometry { grid: [8, 1, 1], block: [128, 1, 1], shared_bytes: 0 };
@@ -51,9 +52,9 @@ fn every_launch_form_computes_the_same() {
         &|rig, arguments| {
             let mut bound = pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
             let options = LaunchOptions { cooperative: true, cluster: Some([2, 1, 1]), programmatic: false };
-            let before = rig.fake.calls("cuLaunchKernelEx");
+            let before = rig.sim.calls("cuLaunchKernelEx");
             bound.launch_with(&mut rig.stream, options).unwrap();
-            assert_eq!(rig.fake.calls("cuLaunchKernelEx") - before, 1);
+            assert_eq!(rig.sim.calls("cuLaunchKernelEx") - before, 1);
         },
     ];
     for form in forms {
@@ -76,13 +77,13 @@ fn values_can_be_replaced_between_launches() {
 #[test]
 fn zero_elements_launch_nothing() {
     let mut rig = Rig::new(4);
-    let before = rig.fake.launches();
+    let before = rig.sim.launches();
     run(&mut rig, |rig, arguments| {
         let slab = rig.slab.clone();
         rig.pipeline.bind(&slab, arguments, Extent::Elements(0)).unwrap().launch(&mut rig.stream).unwrap();
         rig.pipeline.clone().launch(&mut rig.stream, &slab, arguments, Extent::Elements(0)).unwrap();
     });
-    assert_eq!(rig.fake.launches(), before);
+    assert_eq!(rig.sim.launches(), before);
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn arguments_and_geometries_that_do_not_fit_are_named_and_launch_nothing() {
         elements,
     );
     assert!(matches!(unbound, Err(LaunchError::View(_))));
-    assert_eq!(rig.fake.launches(), 0);
+    assert_eq!(rig.sim.launches(), 0);
 }
 
 #[test]
@@ -132,9 +133,9 @@ fn shared_memory_beyond_48_kib_is_opted_into_once() {
         let arguments = Arguments { views: &views, by_value: &values };
         pipeline.launch(&mut rig.stream, &slab, arguments, Extent::Geometry(geometry)).unwrap();
     }
-    assert_eq!(rig.fake.calls("cuFuncSetAttribute"), 1);
+    assert_eq!(rig.sim.calls("cuFuncSetAttribute"), 1);
     assert_eq!(pipeline.blocks_per_multiprocessor(0).unwrap(), 16);
-    assert_eq!(pipeline.attributes().registers, 16);
+    assert_eq!(pipeline.attributes().registers, 32);
 }
 
 fn pipeline(
@@ -173,8 +174,8 @@ fn a_rejected_image_carries_the_drivers_log_and_both_versions() {
     let rig = Rig::new(8);
     let error = pipeline(&rig, ".version 99.0\n.target sm_70\n", "k", vec![]).unwrap_err();
     let LaunchError::ImageRejected(rejection) = &error else { panic!("{error}") };
-    let told = (rejection.form, rejection.ptx_version.as_deref(), rejection.log.as_str());
-    assert_eq!(told, ("PTX", Some("99.0"), "line 1; fatal: no entry"));
+    assert_eq!((rejection.form, rejection.ptx_version.as_deref()), ("PTX", Some("99.0")));
+    assert!(rejection.log.contains("Unsupported .version 99.0; current version is '9.0'"), "{error}");
     let text = error.to_string();
     assert!(text.contains("CUDA 13.0") && text.contains("99.0") && text.contains("fatal"), "{text}");
     assert_eq!(error.kind(), ContextErrorKind::Kernel);
@@ -186,19 +187,20 @@ fn a_rejected_image_carries_the_drivers_log_and_both_versions() {
 
 #[test]
 fn two_kernels_of_one_image_load_one_module() {
-    const TWO: &str = ".entry first(.param .u64 y)\n{}\n.entry second(.param .u64 y)\n{}\n";
+    const TWO: &str = ".version 7.8\n.target sm_70\n.address_size 64\n\
+        .entry first(.param .u64 y)\n{ ret; }\n.entry second(.param .u64 y)\n{ ret; }\n";
     let rig = Rig::new(8);
-    let before = rig.fake.calls("cuModuleLoadDataEx");
+    let before = rig.sim.calls("cuModuleLoadDataEx");
     let y = || vec![Parameter::buffer("y", 0, Element::F32, Access::StorageReadWrite)];
     let (first, second) =
         (pipeline(&rig, TWO, "first", y()).unwrap(), pipeline(&rig, TWO, "second", y()).unwrap());
-    assert_eq!(rig.fake.calls("cuModuleLoadDataEx") - before, 1);
+    assert_eq!(rig.sim.calls("cuModuleLoadDataEx") - before, 1);
     assert_ne!(first.raw_function(), second.raw_function());
 }
 
 #[test]
 fn a_driver_without_launch_attributes_launches_plainly_and_names_what_options_need() {
-    let mut rig = Rig::on(support::Fake::without("cuLaunchKernelEx"), 4);
+    let mut rig = Rig::on(Sim::without(&["cuLaunchKernelEx"]).unwrap(), 4);
     let got = run(&mut rig, |rig, arguments| {
         let mut bound = rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
         bound.launch(&mut rig.stream).unwrap();
@@ -212,7 +214,7 @@ fn a_driver_without_launch_attributes_launches_plainly_and_names_what_options_ne
 
 #[test]
 fn a_driver_without_parameter_info_is_trusted_with_the_declared_layout() {
-    let mut rig = Rig::on(support::Fake::without("cuFuncGetParamInfo"), 4);
+    let mut rig = Rig::on(Sim::without(&["cuFuncGetParamInfo"]).unwrap(), 4);
     let got = run(&mut rig, |rig, arguments| {
         rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap().launch(&mut rig.stream).unwrap();
     });

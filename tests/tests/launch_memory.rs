@@ -1,18 +1,20 @@
 //! Slab memory: fresh bytes are zero, growth moves nothing, memory in use is never granted again, nothing is freed early.
 
-mod support;
+mod launch_support;
 
 use cuforge_core::{Arguments, LedgerError, Misuse, Refusal, Request, ViewError};
 use cuforge_launch::{LaunchError, Slab, SlabOptions, Stream};
-use support::{Fake, FirstFit, Rig};
+use cuforge_tests::sim::Sim;
+use launch_support::{FirstFit, Rig};
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn fresh_bytes_are_zero_also_after_growth_and_nothing_moves() {
-    for defines in [&[][..], &["PLAIN_MEMORY"][..]] {
-        let fake = Fake::new(defines);
-        let device = fake.device();
+    // With virtual memory management, and on a device that says it has none.
+    for settings in [&[][..], &[("CUFORGE_SIM_ATTRIBUTES", "102=0")][..]] {
+        let sim = Sim::new(settings).unwrap();
+        let device = sim.device().unwrap();
         let options = SlabOptions { reserve_bytes: Some(64 * MIB), ..SlabOptions::default() };
         let slab = Slab::new(&device, FirstFit::boxed(3 * MIB), options).unwrap();
         let mut stream = Stream::new(&device).unwrap();
@@ -20,9 +22,9 @@ fn fresh_bytes_are_zero_also_after_growth_and_nothing_moves() {
         assert!(slab.read_vec::<u8>(&mut stream, &first).unwrap().iter().all(|byte| *byte == 0));
         slab.fill(&mut stream, &first, 9).unwrap();
         let address = slab.address_of(&first).unwrap();
-        if defines.is_empty() {
+        if settings.is_empty() {
             assert_eq!(slab.grow(5 * MIB).unwrap(), 8 * MIB);
-            assert_eq!(fake.mapped(), 8 << 20);
+            assert_eq!(sim.count("mapped_bytes"), 8 << 20);
             let second = slab.acquire(&Request::new(5 * MIB)).unwrap();
             assert!(slab.read_vec::<u8>(&mut stream, &second).unwrap().iter().all(|byte| *byte == 0));
         } else {
@@ -35,7 +37,7 @@ fn fresh_bytes_are_zero_also_after_growth_and_nothing_moves() {
 
 #[test]
 fn poison_fills_fresh_bytes_where_it_is_asked_for() {
-    let device = Fake::new(&[]).device();
+    let device = Sim::new(&[]).unwrap().device().unwrap();
     let options = SlabOptions { poison: Some(0xcd), ..SlabOptions::default() };
     let slab = Slab::new(&device, FirstFit::boxed(MIB), options).unwrap();
     let mut stream = Stream::new(&device).unwrap();
@@ -45,7 +47,7 @@ fn poison_fills_fresh_bytes_where_it_is_asked_for() {
 
 #[test]
 fn growth_beyond_the_reservation_is_refused_with_what_is_there() {
-    let device = Fake::new(&[]).device();
+    let device = Sim::new(&[]).unwrap().device().unwrap();
     let options = SlabOptions { reserve_bytes: Some(4 * MIB), ..SlabOptions::default() };
     let slab = Slab::new(&device, FirstFit::boxed(2 * MIB), options).unwrap();
     let error = slab.grow(3 * MIB).unwrap_err();
@@ -59,14 +61,14 @@ fn growth_beyond_the_reservation_is_refused_with_what_is_there() {
 
 #[test]
 fn a_map_that_fails_gives_its_memory_back() {
-    let fake = Fake::new(&[]);
-    let device = fake.device();
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
     let options = SlabOptions { reserve_bytes: Some(64 * MIB), ..SlabOptions::default() };
     let slab = Slab::new(&device, FirstFit::boxed(2 * MIB), options).unwrap();
-    fake.fail("cuMemSetAccess", 1, 2);
+    sim.fail("cuMemSetAccess", 1, 2);
     assert!(slab.grow(2 * MIB).is_err());
-    assert_eq!((fake.mapped(), fake.calls("cuMemRelease")), (2 << 20, 1));
-    fake.fail("cuMemSetAccess", 0, 0);
+    assert_eq!((sim.count("mapped_bytes"), sim.calls("cuMemRelease")), (2 << 20, 1));
+    sim.fail("cuMemSetAccess", 0, 0);
     assert_eq!(slab.grow(2 * MIB).unwrap(), 4 * MIB);
 }
 
@@ -74,7 +76,7 @@ fn a_map_that_fails_gives_its_memory_back() {
 fn memory_that_work_in_flight_uses_is_not_granted_again_until_that_work_is_done() {
     let mut rig = Rig::new(64);
     let whole = Request::new(60 * MIB);
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     let view = rig.slab.acquire(&whole).unwrap();
     rig.slab.fill(&mut rig.stream, &view, 1).unwrap();
     rig.slab.release(view).unwrap();
@@ -84,7 +86,7 @@ fn memory_that_work_in_flight_uses_is_not_granted_again_until_that_work_is_done(
         // The refusal asked for a seal; the next submission makes it, and it stays in flight.
         rig.slab.fill(&mut rig.stream, &rig.y, 0).unwrap();
     }
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     rig.slab.acquire(&whole).unwrap();
 }
 
@@ -108,7 +110,7 @@ fn a_bound_launch_pins_its_views_and_its_end_leaves_them_pending_on_what_it_subm
     let mut bound = rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
     let pinned = rig.slab.release(rig.y).unwrap_err();
     assert!(matches!(pinned, LaunchError::Ledger(LedgerError::Pinned { grants: 1 })), "{pinned}");
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     bound.launch(&mut rig.stream).unwrap();
     drop(bound);
     rig.slab.release(rig.y).unwrap();
@@ -116,7 +118,7 @@ fn a_bound_launch_pins_its_views_and_its_end_leaves_them_pending_on_what_it_subm
     assert_eq!(rig.slab.reclaim(), 0, "the launch may still write it");
     // The dropped lease asked for a seal.
     rig.slab.fill(&mut rig.stream, &rig.x, 0).unwrap();
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     assert_eq!(rig.slab.reclaim(), 256);
 }
 
@@ -128,14 +130,14 @@ fn stale_foreign_and_sliced_views_are_named_and_nothing_is_done() {
     let stale = rig.slab.acquire(&Request::new(64)).unwrap();
     rig.slab.release(stale).unwrap();
     let slab = rig.slab.clone();
-    let before = rig.fake.calls("cuMemcpyHtoDAsync_v2");
+    let before = rig.sim.calls("cuMemcpyHtoDAsync_v2");
     let error = slab.write(&mut rig.stream, &foreign, &[1]).unwrap_err();
     assert!(matches!(error, LaunchError::View(ViewError::Foreign { .. })), "{error}");
     let error = slab.write(&mut rig.stream, &stale, &[1]).unwrap_err();
     assert!(matches!(error, LaunchError::View(ViewError::Stale { .. })), "{error}");
     let error = slab.release(rig.y.slice(0, 4).unwrap()).unwrap_err();
     assert!(matches!(error, LaunchError::Ledger(LedgerError::Slice { .. })), "{error}");
-    assert_eq!(rig.fake.calls("cuMemcpyHtoDAsync_v2"), before);
+    assert_eq!(rig.sim.calls("cuMemcpyHtoDAsync_v2"), before);
 }
 
 #[test]
@@ -150,35 +152,36 @@ fn an_allocator_without_scopes_answers_unsupported() {
 
 #[test]
 fn what_waits_for_kernels_is_freed_when_the_device_is_idle_and_not_before() {
-    let Rig { fake, device, slab, stream, pipeline, .. } = Rig::new(8);
+    let Rig { sim, device, slab, mut stream, pipeline, y, .. } = Rig::new(8);
     let freeing = ["cuMemFreeHost", "cuModuleUnload", "cuMemUnmap", "cuMemAddressFree"];
-    let freed = |fake: &Fake| freeing.map(|name| fake.calls(name));
+    let freed = |sim: &Sim| freeing.map(|name| sim.calls(name));
     drop(device.pinned(4096).unwrap());
-    fake.hold(true);
+    sim.hold(true);
+    slab.fill(&mut stream, &y, 1).unwrap();
     drop((slab, pipeline));
     assert_eq!(device.trim_pipelines(), 1);
     assert_eq!(device.collect().unwrap(), 0);
-    assert_eq!(freed(&fake), [0; 4], "work is in flight");
-    fake.hold(false);
+    assert_eq!(freed(&sim), [0; 4], "work is in flight");
+    sim.hold(false);
     drop(stream);
     assert_eq!(device.collect().unwrap(), 3);
-    assert_eq!(freed(&fake), [1; 4]);
-    assert_eq!((device.close().unwrap().freed, fake.mapped()), (0, 0));
+    assert_eq!(freed(&sim), [1; 4]);
+    assert_eq!((device.close().unwrap().freed, sim.count("mapped_bytes")), (0, 0));
 }
 
 #[test]
 fn a_queue_number_rests_until_the_work_of_its_last_stream_is_done() {
-    let fake = Fake::new(&[]);
-    let device = fake.device();
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
     let slab = Slab::new(&device, FirstFit::boxed(MIB), SlabOptions::default()).unwrap();
     let view = slab.acquire(&Request::new(64)).unwrap();
-    fake.hold(true);
+    sim.hold(true);
     let mut first = Stream::new(&device).unwrap();
     let number = first.queue();
     slab.fill(&mut first, &view, 1).unwrap();
     drop(first);
     assert_ne!(Stream::new(&device).unwrap().queue(), number);
-    fake.hold(false);
+    sim.hold(false);
     assert_eq!(Stream::new(&device).unwrap().queue(), number);
     let all: Vec<Stream> = std::iter::from_fn(|| Stream::new(&device).ok()).collect();
     assert_eq!(all.len(), cuforge_core::MAX_QUEUES);

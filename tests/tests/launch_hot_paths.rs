@@ -1,18 +1,18 @@
-//! Hot paths make the fewest driver calls there are and no host allocation, counted on a stand-in driver.
+//! Hot paths make the fewest driver calls there are and no host allocation, counted on a simulated driver.
 
-mod support;
+mod launch_support;
 
 use cuforge_core::{Arguments, Schedule};
-use support::{Counting, Rig, SAXPY, allocations, image, saxpy};
+use launch_support::{Counting, Rig, SAXPY, allocations, image, saxpy};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
 /// Driver calls and allocations of `f`.
 fn cost(rig: &mut Rig, f: impl FnOnce(&mut Rig)) -> (i64, u64) {
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     let allocations = allocations(|| f(rig));
-    (rig.fake.calls("") - before, allocations)
+    (rig.sim.calls("") - before, allocations)
 }
 
 #[test]

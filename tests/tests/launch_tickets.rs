@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
 
-mod support;
+mod launch_support;
 
 use cuforge_core::Request;
 use cuforge_launch::{LaunchError, Mailbox, Prefetcher, Stream};
-use support::{Counting, Rig, allocations};
+use launch_support::{Counting, Rig, allocations};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -22,10 +22,10 @@ fn an_upload_gives_its_source_back_when_it_is_done_and_a_refused_one_at_once() {
     assert!(matches!(refused.error, LaunchError::TooLong { bytes: 65, view_bytes: 64 }), "{refused}");
     let short = rig.device.pinned(8).unwrap();
     assert!(slab.upload(&mut rig.stream, &view, short, 9).is_err());
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     let upload = slab.upload(&mut rig.stream, &view, refused.source, 64).unwrap();
     assert!(!upload.is_done());
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     assert!(upload.is_done());
     assert_eq!(upload.wait().unwrap().len(), 128);
     assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &view).unwrap(), [5; 64]);
@@ -67,14 +67,14 @@ fn a_dropped_ticket_leaves_its_slot_to_the_copy_until_that_is_done() {
     let mut rig = Rig::new(8);
     let view = rig.view(16);
     let slab = rig.slab.clone();
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     drop((0..16).map(|_| slab.read_later(&mut rig.stream, &view).unwrap()).collect::<Vec<_>>());
-    let pinned = rig.fake.calls("cuMemHostAlloc");
+    let pinned = rig.sim.calls("cuMemHostAlloc");
     drop(slab.read_later(&mut rig.stream, &view).unwrap());
-    assert_eq!(rig.fake.calls("cuMemHostAlloc") - pinned, 1, "no slot is free while copies are in flight");
-    rig.fake.hold(false);
+    assert_eq!(rig.sim.calls("cuMemHostAlloc") - pinned, 1, "no slot is free while copies are in flight");
+    rig.sim.hold(false);
     drop(slab.read_later(&mut rig.stream, &view).unwrap());
-    assert_eq!(rig.fake.calls("cuMemHostAlloc") - pinned, 1, "every slot is free again");
+    assert_eq!(rig.sim.calls("cuMemHostAlloc") - pinned, 1, "every slot is free again");
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_mailbox_shows_a_post_once_it_has_arrived_and_once() {
     let mut mailbox = Mailbox::new(&rig.device, 8).unwrap();
     assert!(mailbox.poll().is_none() && mailbox.wait().unwrap().is_empty());
     slab.fill(&mut rig.stream, &view, 3).unwrap();
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     slab.post(&mut rig.stream, &view, &mut mailbox).unwrap();
     assert!(mailbox.poll().is_none());
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     assert_eq!(mailbox.poll(), Some(&[3; 8][..]));
     assert_eq!(mailbox.poll(), None);
     let large = rig.view(9);
@@ -108,7 +108,9 @@ fn tickets_mailboxes_and_prefetch_allocate_nothing_once_they_are_warm() {
     let mut round = |rig: &mut Rig| {
         slab.read_later(&mut rig.stream, &view).unwrap().wait_into(&mut out).unwrap();
         slab.post(&mut rig.stream, &view, &mut mailbox).unwrap();
-        assert!(mailbox.poll().is_some());
+        while mailbox.poll().is_none() {
+            std::thread::yield_now();
+        }
         prefetcher.push(4096, |bytes| bytes.fill(1)).unwrap();
         let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
         slab.copy(&mut rig.stream, &lease.view(), &view).unwrap();
@@ -122,7 +124,7 @@ fn prefetch_waits_on_the_device_in_both_directions_and_never_on_the_host() {
     let mut rig = Rig::new(8);
     let slab = rig.slab.clone();
     let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 2).unwrap();
-    let waits = |rig: &Rig| rig.fake.calls("cuStreamWaitEvent");
+    let waits = |rig: &Rig| rig.sim.calls("cuStreamWaitEvent");
     let before = waits(&rig);
     prefetcher.push(64, |bytes| bytes.fill(1)).unwrap();
     prefetcher.push(32, |bytes| bytes.fill(2)).unwrap();
@@ -167,12 +169,12 @@ fn joining_waits_only_where_something_was_prefetched() {
     let slab = rig.slab.clone();
     let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 2).unwrap();
     let mut other = Stream::new(&rig.device).unwrap();
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     prefetcher.join(&mut other).unwrap();
-    assert_eq!(rig.fake.calls(""), before);
+    assert_eq!(rig.sim.calls(""), before);
     prefetcher.push(64, |bytes| bytes.fill(1)).unwrap();
     prefetcher.join(&mut other).unwrap();
-    assert_eq!(rig.fake.calls("cuStreamWaitEvent"), 1);
+    assert_eq!(rig.sim.calls("cuStreamWaitEvent"), 1);
     rig.stream.synchronize().unwrap();
 }
 
@@ -183,8 +185,8 @@ fn a_lease_whose_end_cannot_be_recorded_keeps_its_buffer_from_being_filled_again
     let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 1).unwrap();
     prefetcher.push(64, |bytes| bytes.fill(1)).unwrap();
     let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
-    rig.fake.fail("cuEventRecord", 1, 999);
+    rig.sim.fail("cuEventRecord", 1, 999);
     drop(lease);
-    rig.fake.fail("cuEventRecord", 0, 0);
+    rig.sim.fail("cuEventRecord", 0, 0);
     assert!(matches!(prefetcher.push(64, |_| ()), Err(LaunchError::PrefetchFull { .. })));
 }

@@ -1,9 +1,9 @@
 //! Copies touch what they are told and nothing else, through staging that never hands out bytes still in use.
 
-mod support;
+mod launch_support;
 
 use cuforge_launch::LaunchError;
-use support::Rig;
+use launch_support::Rig;
 
 const SEGMENT: usize = 512 * 1024;
 
@@ -32,7 +32,7 @@ fn shorter_copies_touch_a_prefix_empty_ones_nothing_and_longer_ones_are_refused_
     let slab = rig.slab.clone();
     slab.write(&mut rig.stream, &target, &[9; 8]).unwrap();
     slab.write(&mut rig.stream, &target, &[1, 2]).unwrap();
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     slab.write(&mut rig.stream, &target, &[]).unwrap();
     slab.read(&mut rig.stream, &target, &mut []).unwrap();
     for error in [
@@ -42,7 +42,7 @@ fn shorter_copies_touch_a_prefix_empty_ones_nothing_and_longer_ones_are_refused_
     ] {
         assert!(matches!(error, LaunchError::TooLong { bytes: 9, view_bytes: 8 }), "{error}");
     }
-    assert_eq!(rig.fake.calls(""), before);
+    assert_eq!(rig.sim.calls(""), before);
     let mut prefix = [0; 3];
     slab.read(&mut rig.stream, &target, &mut prefix).unwrap();
     assert_eq!(prefix, [1, 2, 9]);
@@ -73,19 +73,19 @@ fn a_full_ring_makes_writes_wait_and_is_counted_and_the_trying_form_refuses() {
     let target = rig.view(SEGMENT as u64);
     let slab = rig.slab.clone();
     let bytes = pattern(SEGMENT, 1);
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     for _ in 0..8 {
         slab.try_write(&mut rig.stream, &target, &bytes).unwrap();
     }
-    let before = rig.fake.calls("cuMemcpyHtoDAsync_v2");
+    let before = rig.sim.calls("cuMemcpyHtoDAsync_v2");
     let error = slab.try_write(&mut rig.stream, &target, &bytes).unwrap_err();
     assert!(matches!(error, LaunchError::StagingFull { .. }), "{error}");
-    assert_eq!((rig.fake.calls("cuMemcpyHtoDAsync_v2"), rig.stream.staging_waits()), (before, 0));
+    assert_eq!((rig.sim.calls("cuMemcpyHtoDAsync_v2"), rig.stream.staging_waits()), (before, 0));
     std::thread::scope(|scope| {
-        let fake = &rig.fake;
+        let sim = &rig.sim;
         scope.spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            fake.hold(false);
+            sim.hold(false);
         });
         slab.write(&mut rig.stream, &target, &bytes).unwrap();
     });

@@ -1,4 +1,4 @@
-//! Captures and graphs on a stand-in driver: what is recorded is what runs, what does not fit is named, nothing leaks.
+//! Captures and graphs on a simulated driver: what is recorded is what runs, what does not fit is named, nothing leaks.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,17 +7,18 @@
     reason = "a test program, its helpers included"
 )]
 
-mod support;
+mod launch_support;
 
 use cuforge_core::{Access, Arguments, BufferView, Extent, LaunchGeometry};
 use cuforge_launch::{
     BoundLaunch, Condition, Graph, GraphCache, GraphError, LaunchError, NodeKind, ParameterBlock, Recording,
     ResultRing, Slab, Stream,
 };
+use cuforge_tests::sim::Sim;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use support::{Counting, Rig, allocations};
+use launch_support::{Counting, Rig, allocations};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -61,12 +62,12 @@ fn graph_error(error: LaunchError) -> GraphError {
 
 /// The stream works, nothing is capturing, and no graph is left.
 fn all_is_well(rig: &mut Rig) {
-    assert_eq!(rig.fake.graphs(), [0, 0, 0]);
+    assert_eq!(rig.sim.graphs(), [0, 0, 0]);
     let mut kernel = increment(rig);
-    let before = rig.fake.launches();
+    let before = rig.sim.launches();
     kernel.launch(&mut rig.stream).unwrap();
     rig.stream.synchronize().unwrap();
-    assert_eq!(rig.fake.launches(), before + 1);
+    assert_eq!(rig.sim.launches(), before + 1);
     assert_eq!(rig.device.close().unwrap().drop_errors, 0);
 }
 
@@ -79,12 +80,12 @@ fn an_increment_is_one_node_and_two_replays_give_two_without_an_allocation() {
     let mut graph = recording.instantiate().unwrap();
     assert_eq!(sums(&mut rig), [0.0; 4], "a capture runs nothing");
     let (slab, y, mut out) = (rig.slab.clone(), rig.y, [0f32; 1]);
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     let made = allocations(|| {
         graph.replay(&mut rig.stream).unwrap();
         graph.replay(&mut rig.stream).unwrap();
     });
-    assert_eq!((rig.fake.calls("") - before, made), (2, 0), "one driver call a replay");
+    assert_eq!((rig.sim.calls("") - before, made), (2, 0), "one driver call a replay");
     let made = allocations(|| {
         slab.read_into(&mut rig.stream, &y, &mut out).unwrap();
         assert_eq!(out, [2.0]);
@@ -153,7 +154,7 @@ fn errors_and_panics_at_any_launch_end_the_capture_and_leave_nothing() {
             }));
             assert!(panicked.is_err());
         }
-        assert_eq!(rig.fake.graphs(), [0, 0, 0], "round {round}");
+        assert_eq!(rig.sim.graphs(), [0, 0, 0], "round {round}");
     }
     all_is_well(&mut rig);
 }
@@ -170,19 +171,19 @@ fn a_driver_that_refuses_a_launch_or_the_end_leaves_nothing() {
         ("cuGraphGetEdges", 1),
         ("cuStreamGetCaptureInfo_v2", 2),
     ] {
-        rig.fake.fail(call, at, 2);
+        rig.sim.fail(call, at, 2);
         let error = rig.stream.capture(|scope| {
             kernel.launch(scope)?;
             kernel.launch(scope)
         });
-        rig.fake.fail(call, 0, 0);
+        rig.sim.fail(call, 0, 0);
         assert!(matches!(error, Err(LaunchError::Driver(inner)) if inner.code() == 2), "{call}: {error:?}");
-        assert_eq!(rig.fake.graphs(), [0, 0, 0], "{call}");
+        assert_eq!(rig.sim.graphs(), [0, 0, 0], "{call}");
     }
     let recording = rig.stream.capture(|scope| kernel.launch(scope)).unwrap();
-    rig.fake.fail("cuGraphInstantiateWithFlags", 1, 2);
+    rig.sim.fail("cuGraphInstantiateWithFlags", 1, 2);
     assert!(recording.instantiate().is_err());
-    rig.fake.fail("cuGraphInstantiateWithFlags", 0, 0);
+    rig.sim.fail("cuGraphInstantiateWithFlags", 0, 0);
     drop(recording);
     all_is_well(&mut rig);
 }
@@ -201,7 +202,7 @@ fn what_a_capture_does_not_allow_is_refused_before_the_driver_hears_of_it_and_th
             device.close().map(|_| ()).unwrap_err(),
             Stream::new(&device).map(|_| ()).unwrap_err(),
             slab.grow(64 << 20).map(|_| ()).unwrap_err(),
-            Slab::new(&device, support::FirstFit::boxed(4096), Default::default()).map(|_| ()).unwrap_err(),
+            Slab::new(&device, launch_support::FirstFit::boxed(4096), Default::default()).map(|_| ()).unwrap_err(),
             // The ring of a stream is made by its first write.
             slab.write(&mut other, &x, &[0; 4]).unwrap_err(),
         ];
@@ -219,7 +220,7 @@ fn what_a_capture_does_not_allow_is_refused_before_the_driver_hears_of_it_and_th
 fn a_call_of_another_library_that_spoils_the_capture_is_told_with_its_place_and_the_next_capture_works() {
     let mut rig = rig(4);
     let mut kernel = increment(&rig);
-    let synchronize = rig.fake.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cuStreamSynchronize");
+    let synchronize = rig.sim.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cuStreamSynchronize");
     let raw = rig.stream.raw();
     let error = rig.stream.capture(|scope| {
         kernel.launch(scope)?;
@@ -253,7 +254,7 @@ type Fill = unsafe extern "C" fn(u64, u8, usize, *mut c_void) -> c_int;
 #[test]
 fn work_of_another_library_is_counted_and_what_escapes_or_strays_is_named() {
     let mut rig = rig(4);
-    let fill = rig.fake.function::<Fill>("cuMemsetD8Async");
+    let fill = rig.sim.function::<Fill>("cuMemsetD8Async");
     let at = rig.slab.address_of(&rig.x).unwrap();
     let elsewhere = Stream::new(&rig.device).unwrap();
     let record = |rig: &mut Rig, expected: usize, here: usize, there: usize| {
@@ -416,13 +417,13 @@ fn a_graph_owns_its_views_its_module_and_its_stream_and_lets_go_when_its_last_re
     assert_eq!(rig.device.trim_pipelines(), 0);
     let stream = std::mem::replace(&mut rig.stream, Stream::new(&rig.device).unwrap());
     drop(stream);
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     graph.replay(&mut rig.stream).unwrap();
     drop(graph);
-    assert_eq!(rig.fake.graphs(), [0, 0, 0], "destroyed at once, in flight");
+    assert_eq!(rig.sim.graphs(), [0, 0, 0], "destroyed at once, in flight");
     rig.slab.release(rig.y).unwrap();
     assert_eq!(rig.slab.reclaim(), 0, "still in use by the replay");
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     rig.stream.synchronize().unwrap();
     assert_eq!(rig.slab.reclaim(), 16);
 }
@@ -457,7 +458,7 @@ fn many_captures_leave_no_graph_and_no_handle() {
         let recording = rig.stream.capture(|scope| kernel.launch(scope)).unwrap();
         let mut graph = recording.instantiate().unwrap();
         graph.replay(&mut rig.stream).unwrap();
-        made.push(rig.fake.graphs());
+        made.push(rig.sim.graphs());
     }
     assert!(made.iter().all(|live| *live == [1, 1, 0]));
     drop(kernel);
@@ -488,13 +489,13 @@ fn a_slot_is_patched_once_where_it_changed_and_without_an_allocation() {
     let (_recording, mut graph) = slotted(&mut rig, 3);
     let slot = graph.scalar_slot::<f32>("a").unwrap();
     let mut cost = |value: f32, replays: usize| {
-        let before = (rig.fake.calls(""), rig.fake.calls("cuGraphExecKernelNodeSetParams_v2"));
+        let before = (rig.sim.calls(""), rig.sim.calls("cuGraphExecKernelNodeSetParams_v2"));
         let made = allocations(|| {
             graph.set(slot, value).unwrap();
             graph.replay_times(&mut rig.stream, replays).unwrap();
         });
-        let patches = rig.fake.calls("cuGraphExecKernelNodeSetParams_v2") - before.1;
-        (rig.fake.calls("") - before.0, patches, made)
+        let patches = rig.sim.calls("cuGraphExecKernelNodeSetParams_v2") - before.1;
+        (rig.sim.calls("") - before.0, patches, made)
     };
     assert_eq!(cost(1.0, 1), (1, 0, 0), "the same value");
     // Three more calls have the context current, which the driver wants.
@@ -566,14 +567,14 @@ fn a_view_slot_moves_the_lease_and_the_old_view_stays_until_its_replays_are_done
     let new = rig.view(16);
     let (slab, mut out) = (rig.slab.clone(), [0f32; 4]);
     slab.fill(&mut rig.stream, &new, 0).unwrap();
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     graph.replay(&mut rig.stream).unwrap();
     let made = allocations(|| graph.set_view(slot, &new).unwrap());
     assert_eq!(made, 0);
     slab.release(rig.y).unwrap();
     assert_eq!(slab.reclaim(), 0, "the old view is in use by the replay in flight");
     assert!(slab.release(new).is_err(), "the new one is pinned");
-    rig.fake.hold(false);
+    rig.sim.hold(false);
     graph.replay(&mut rig.stream).unwrap();
     slab.read_into(&mut rig.stream, &new, &mut out).unwrap();
     assert_eq!(out, [2.0; 4]);
@@ -593,10 +594,10 @@ fn a_failed_patch_is_tried_again_before_the_next_replay() {
     let mut rig = rig(4);
     let (_recording, mut graph) = slotted(&mut rig, 2);
     graph.set_scalar("a", 5f32).unwrap();
-    rig.fake.fail("cuGraphExecKernelNodeSetParams_v2", 2, 2);
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 2, 2);
     assert!(graph.replay(&mut rig.stream).is_err());
     assert_eq!(sums(&mut rig), [0.0; 4], "nothing ran");
-    rig.fake.fail("cuGraphExecKernelNodeSetParams_v2", 0, 0);
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 0, 0);
     graph.replay(&mut rig.stream).unwrap();
     assert_eq!(sums(&mut rig), [10.0; 4]);
 }
@@ -670,10 +671,10 @@ fn an_update_hands_over_what_differs_and_nothing_else() {
     assert!(words[1].starts_with("node 3: copy to 16 bytes at "), "{words:?}");
     assert_eq!(words.len(), 2);
     assert!(old.differences(&old).is_empty());
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     assert_eq!(graph.update(&new).unwrap(), 2);
     assert_eq!(
-        rig.fake.calls("") - before,
+        rig.sim.calls("") - before,
         6,
         "one call for the kernel, two for the copy, three for the context"
     );
@@ -747,9 +748,9 @@ fn an_update_that_the_driver_refuses_half_way_is_taken_back() {
     let (z, w) = (rig.view(16), rig.view(16));
     let mut graph = mixed(&mut rig, 1.0, 0, &z).instantiate().unwrap();
     let new = mixed(&mut rig, 5.0, 0x3f, &w);
-    rig.fake.fail("cuGraphExecKernelNodeSetParams_v2", 1, 2);
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 1, 2);
     assert!(graph.update(&new).is_err());
-    rig.fake.fail("cuGraphExecKernelNodeSetParams_v2", 0, 0);
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 0, 0);
     graph.replay(&mut rig.stream).unwrap();
     assert_eq!(read(&mut rig, &z), [2.0; 4]);
     assert!(rig.slab.release(z).is_err(), "the graph still owns the old view");
@@ -803,9 +804,9 @@ fn the_least_recently_used_graph_makes_room() {
     assert_eq!((cache.len(), cache.hits_and_misses()), (2, (2, 4)));
     let failed = cache.find_or_make(9, |_| Err(LaunchError::PrefetchFull { depth: 1 }));
     assert!(failed.is_err() && cache.find(&1).is_some() && cache.find(&2).is_some());
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     let made = allocations(|| assert!(cache.find(&1).is_some()));
-    assert_eq!((made, rig.fake.calls("") - before), (0, 0));
+    assert_eq!((made, rig.sim.calls("") - before), (0, 0));
     assert!(cache.remove(&1).is_some() && cache.remove(&1).is_none());
     drop((cache, kernel));
     all_is_well(&mut rig);
@@ -887,14 +888,14 @@ fn a_parameter_block_and_a_result_ring_cost_one_driver_call_a_replay_and_no_allo
     assert!(ring.poll().is_none());
     assert_eq!(graph_error(ring.wait().map(|_| ()).unwrap_err()), GraphError::NoResult);
     for turn in 0..1000u32 {
-        let before = rig.fake.calls("");
+        let before = rig.sim.calls("");
         let value = [turn as f32; 4];
         let made = allocations(|| {
             block.set(&value).unwrap();
             graph.replay(&mut rig.stream).unwrap();
             assert_eq!(ring.wait_value::<[f32; 4]>().unwrap(), value);
         });
-        assert_eq!((rig.fake.calls("") - before, made), (1, 0), "turn {turn}");
+        assert_eq!((rig.sim.calls("") - before, made), (1, 0), "turn {turn}");
     }
     graph.replay(&mut rig.stream).unwrap();
     assert_eq!(ring.wait_value::<[f32; 4]>().unwrap(), [999.0; 4], "what was set last stays");
@@ -976,7 +977,7 @@ fn a_device_loop_runs_until_its_word_is_0_or_its_limit_and_posts_while_it_runs()
 
 #[test]
 fn without_conditional_nodes_the_host_runs_the_same_loop() {
-    let mut rig = Rig::on(support::Fake::without("cuGraphConditionalHandleCreate"), 4);
+    let mut rig = Rig::on(Sim::without(&["cuGraphConditionalHandleCreate"]).unwrap(), 4);
     let (slab, y, x) = (rig.slab.clone(), rig.y, rig.x);
     slab.write_from(&mut rig.stream, &y, &[0f32; 4]).unwrap();
     slab.write_from(&mut rig.stream, &x, &[1f32; 4]).unwrap();

@@ -1,15 +1,11 @@
 //! What the machine lacks is a typed error from the first call: no driver, no device, an old driver, a missing function.
 
-mod support;
-
 use cuforge_core::{ContextErrorKind, DriverVersion};
 use cuforge_launch::{Device, Driver, LaunchError};
-use std::path::Path;
-use support::{Fake, build, without_symbol};
+use cuforge_tests::sim::Sim;
 
-fn open(path: &Path) -> Result<Driver, LaunchError> {
-    // SAFETY: the library is the stand-in driver, or a copy with one name spoilt.
-    unsafe { Driver::open(path) }
+fn sim(settings: &[(&str, &str)]) -> Sim {
+    Sim::new(settings).unwrap()
 }
 
 #[test]
@@ -28,16 +24,16 @@ fn a_machine_without_a_driver_answers_every_way_in_with_a_typed_error_that_print
 
 #[test]
 fn a_driver_is_known_by_real_path_and_version() {
-    let fake = Fake::new(&["VERSION=12080"]);
-    let driver = fake.driver().unwrap();
+    let sim = sim(&[("CUFORGE_SIM_DRIVER_VERSION", "12.8")]);
+    let driver = sim.driver().unwrap();
     assert_eq!(driver.version(), DriverVersion { major: 12, minor: 8 });
-    assert_eq!(driver.library(), fake.path.canonicalize().unwrap());
+    assert_eq!(driver.library(), sim.path.canonicalize().unwrap());
     assert_eq!(driver.device_count().unwrap(), 1);
 }
 
 #[test]
 fn a_driver_too_old_says_what_it_is_and_what_is_needed() {
-    let error = open(&build(&["VERSION=11080"])).unwrap_err();
+    let error = sim(&[("CUFORGE_SIM_DRIVER_VERSION", "11.8")]).driver().unwrap_err();
     let LaunchError::DriverTooOld { found, needed, .. } = &error else { panic!("{error}") };
     assert_eq!((found.to_string().as_str(), needed.to_string().as_str()), ("11.8", "12.0"));
     assert_eq!(error.kind(), ContextErrorKind::Unavailable);
@@ -45,20 +41,24 @@ fn a_driver_too_old_says_what_it_is_and_what_is_needed() {
 
 #[test]
 fn no_device_and_no_such_device_are_told_apart() {
-    let none = open(&build(&["DEVICES=0"])).unwrap_err();
+    let none = sim(&[("CUFORGE_SIM_DEVICES", "0")]).driver().unwrap_err();
     assert!(matches!(none, LaunchError::NoDevice { .. }), "{none}");
-    let fake = Fake::new(&["DEVICES=2"]);
-    assert!(Device::open_on(fake.driver().unwrap(), 1).is_ok(), "any ordinal");
-    let third = Device::open_on(fake.driver().unwrap(), 2).unwrap_err();
+    let sim = sim(&[("CUFORGE_SIM_DEVICES", "2")]);
+    assert!(Device::open_on(sim.driver().unwrap(), 1).is_ok(), "any ordinal");
+    let third = Device::open_on(sim.driver().unwrap(), 2).unwrap_err();
     assert!(matches!(third, LaunchError::NoSuchDevice { ordinal: 2, count: 2 }), "{third}");
 }
 
 #[test]
 fn every_function_may_be_missing_and_each_is_named() {
-    let whole = build(&[]);
     let mut optional = Vec::new();
     for symbol in Driver::functions() {
-        match open(&without_symbol(&whole, symbol)) {
+        // Two have an older name that would serve.
+        let older = symbol.trim_end_matches("_v2");
+        let both = [symbol, older];
+        let there = cuforge_sim_driver::functions().any(|function| function.name == older);
+        let gone = if there && older != *symbol { &both[..] } else { &both[..1] };
+        match Sim::without(gone).unwrap().driver() {
             Ok(_) => optional.push(*symbol),
             Err(LaunchError::MissingSymbol { symbol: named, .. }) => assert_eq!(named, *symbol),
             // A library without the first function is no driver at all.
@@ -119,17 +119,17 @@ fn every_function_may_be_missing_and_each_is_named() {
 
 #[test]
 fn an_older_name_of_a_function_serves_where_the_newer_is_missing() {
-    let error = open(&without_symbol(&build(&[]), "cuDeviceGetUuid_v2")).unwrap_err();
+    let without = |symbols: &[&str]| Sim::without(symbols).unwrap().driver();
+    assert!(without(&["cuDeviceGetUuid_v2"]).is_ok());
+    let error = without(&["cuDeviceGetUuid_v2", "cuDeviceGetUuid"]).unwrap_err();
     assert!(matches!(error, LaunchError::MissingSymbol { symbol: "cuDeviceGetUuid_v2", .. }), "{error}");
-    let aliased = build(&["cuDeviceGetUuid_v2=cuDeviceGetUuid"]);
-    assert!(open(&aliased).is_ok());
 }
 
 #[test]
 fn a_code_that_nobody_knows_is_kept_as_its_number() {
-    let fake = Fake::new(&[]);
-    let driver = fake.driver().unwrap();
-    fake.fail("cuDevicePrimaryCtxRetain", 1, 4242);
+    let sim = sim(&[]);
+    let driver = sim.driver().unwrap();
+    sim.fail("cuDevicePrimaryCtxRetain", 1, 4242);
     let error = Device::open_on(driver, 0).unwrap_err();
     let LaunchError::Driver(inner) = &error else { panic!("{error}") };
     assert_eq!((inner.call(), inner.code(), inner.name()), ("cuDevicePrimaryCtxRetain", 4242, None));
@@ -138,9 +138,12 @@ fn a_code_that_nobody_knows_is_kept_as_its_number() {
 
 #[test]
 fn identity_and_limits_are_what_the_driver_says() {
-    let device = Fake::new(&[]).device();
+    let device = sim(&[]).device().unwrap();
     let (adapter, limits) = (device.adapter(), device.constraints());
-    assert_eq!((adapter.name.as_str(), adapter.uuid), ("Stand-in", Some([7; 16])));
+    assert_eq!(
+        (adapter.name.as_str(), adapter.uuid),
+        ("cuforge simulated device", Some(*b"cuforge-sim-\0\0\0\0"))
+    );
     assert_eq!(adapter.compute_capability.map(|c| c.sm()), Some(90));
     assert_eq!((limits.max_shared_bytes_opt_in, limits.max_parameter_bytes), (232_448, 32_764));
     assert_eq!(limits.max_grid, [2_147_483_647, 65_535, 65_535]);

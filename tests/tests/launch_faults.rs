@@ -1,10 +1,10 @@
 //! A lost device answers at once and names what saw it first; a drop keeps its failure to itself.
 
-mod support;
+mod launch_support;
 
 use cuforge_core::{Arguments, ContextErrorKind, Request};
 use cuforge_launch::{Device, LaunchError, Slab, SlabOptions, Stream};
-use support::{FirstFit, Rig};
+use launch_support::{FirstFit, Rig};
 
 fn lost_by(error: &LaunchError) -> Option<&'static str> {
     match error {
@@ -21,7 +21,7 @@ fn a_fault_seen_by_a_synchronize_loses_the_device_and_every_later_call_says_so_w
     let arguments = Arguments { views: &views, by_value: &values };
     let mut bound = rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap();
     bound.launch(&mut rig.stream).unwrap();
-    rig.fake.fail("cuStreamSynchronize", 1, 700);
+    rig.sim.fail("cuStreamSynchronize", 1, 700);
     let error = rig.stream.synchronize().unwrap_err();
     assert_eq!(error.kind(), ContextErrorKind::DeviceLost);
     assert!(
@@ -30,7 +30,7 @@ fn a_fault_seen_by_a_synchronize_loses_the_device_and_every_later_call_says_so_w
     );
     assert!(error.to_string().contains("start a new one"), "{error}");
 
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     let mut bytes = [0; 4];
     let (slab, device, y, extent) = (rig.slab.clone(), rig.device.clone(), rig.y, rig.extent());
     let later: Vec<LaunchError> = vec![
@@ -55,7 +55,7 @@ fn a_fault_seen_by_a_synchronize_loses_the_device_and_every_later_call_says_so_w
     for error in &later {
         assert_eq!(lost_by(error), Some("cuStreamSynchronize"), "{error}");
     }
-    assert_eq!(rig.fake.calls("") - before, 0, "a lost device is not asked again");
+    assert_eq!(rig.sim.calls("") - before, 0, "a lost device is not asked again");
     assert_eq!(device.lost().map(|first| first.code()), Some(700));
 }
 
@@ -63,11 +63,11 @@ fn a_fault_seen_by_a_synchronize_loses_the_device_and_every_later_call_says_so_w
 fn a_sticky_code_of_any_call_loses_the_device_and_an_ordinary_one_does_not() {
     let mut rig = Rig::new(64);
     let (slab, y) = (rig.slab.clone(), rig.y);
-    rig.fake.fail("cuMemcpyHtoDAsync_v2", 1, 2);
+    rig.sim.fail("cuMemcpyHtoDAsync_v2", 1, 2);
     let full = slab.write(&mut rig.stream, &y, &[1]).unwrap_err();
     assert_eq!(full.kind(), ContextErrorKind::OutOfMemory);
     assert!(rig.device.lost().is_none());
-    rig.fake.fail("cuMemcpyHtoDAsync_v2", 1, 719);
+    rig.sim.fail("cuMemcpyHtoDAsync_v2", 1, 719);
     let fault = slab.write(&mut rig.stream, &y, &[1]).unwrap_err();
     assert_eq!(lost_by(&fault), Some("cuMemcpyHtoDAsync_v2"));
 }
@@ -75,18 +75,18 @@ fn a_sticky_code_of_any_call_loses_the_device_and_an_ordinary_one_does_not() {
 #[test]
 fn a_wait_that_answers_an_unknown_code_loses_the_device() {
     let mut rig = Rig::new(64);
-    rig.fake.fail("cuStreamSynchronize", 1, 4242);
+    rig.sim.fail("cuStreamSynchronize", 1, 4242);
     assert_eq!(lost_by(&rig.stream.synchronize().unwrap_err()), Some("cuStreamSynchronize"));
 }
 
 #[test]
 fn a_wait_for_an_epoch_ends_when_the_stream_has_faulted() {
     let mut rig = Rig::new(64);
-    rig.fake.hold(true);
+    rig.sim.hold(true);
     let view = rig.slab.acquire(&Request::new(60 << 20)).unwrap();
     rig.slab.fill(&mut rig.stream, &view, 1).unwrap();
     rig.slab.release(view).unwrap();
-    rig.fake.fail("cuStreamQuery", 1, 700);
+    rig.sim.fail("cuStreamQuery", 1, 700);
     let error = rig.slab.acquire_waiting(&mut [&mut rig.stream], &Request::new(60 << 20)).unwrap_err();
     assert_eq!(lost_by(&error), Some("cuStreamQuery"));
 }
@@ -94,11 +94,11 @@ fn a_wait_for_an_epoch_ends_when_the_stream_has_faulted() {
 #[test]
 fn a_failing_drop_is_counted_and_reported_by_close_and_disturbs_nobody() {
     let rig = Rig::new(64);
-    rig.fake.fail("cuStreamDestroy_v2", 1, 999);
+    rig.sim.fail("cuStreamDestroy_v2", 1, 999);
     drop(Stream::new(&rig.device).unwrap());
     let mut other = Stream::new(&rig.device).unwrap();
     other.synchronize().unwrap();
-    rig.fake.fail("cuStreamDestroy_v2", 0, 0);
+    rig.sim.fail("cuStreamDestroy_v2", 0, 0);
     let closed = rig.device.close().unwrap();
     assert_eq!(closed.drop_errors, 1);
 }
@@ -106,10 +106,10 @@ fn a_failing_drop_is_counted_and_reported_by_close_and_disturbs_nobody() {
 #[test]
 fn devices_do_not_share_their_faults_or_their_objects() {
     let (mut here, there) = (Rig::new(8), Rig::new(8));
-    here.fake.fail("cuStreamSynchronize", 1, 700);
+    here.sim.fail("cuStreamSynchronize", 1, 700);
     here.stream.synchronize().unwrap_err();
     assert!(there.device.lost().is_none());
-    let healthy = Device::open_on(there.fake.driver().unwrap(), 0).unwrap();
+    let healthy = Device::open_on(there.sim.driver().unwrap(), 0).unwrap();
     let mut stream = Stream::new(&healthy).unwrap();
     let error = there.slab.write(&mut stream, &there.y, &[1]).unwrap_err();
     assert!(matches!(error, LaunchError::OtherDevice { what: "stream" }), "{error}");
