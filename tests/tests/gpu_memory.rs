@@ -79,7 +79,7 @@ fn fresh_bytes_are_zero_and_the_slab_grows_under_a_running_kernel_without_moving
     assert!(rig.read::<u32>(&first).iter().all(|word| *word == 0));
     let address = rig.slab.address_of(&first).unwrap();
     let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
-    let nanoseconds = 300_000_000u64.to_le_bytes();
+    let nanoseconds = u64::from(rig.rounds(300_000_000, 20_000_000)).to_le_bytes();
     let arguments = Arguments { views: &[done], by_value: &nanoseconds };
     let mut bound = spin.bind(&rig.slab, arguments, Extent::Elements(1)).unwrap();
     bound.launch(&mut rig.stream).unwrap();

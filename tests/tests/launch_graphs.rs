@@ -220,7 +220,7 @@ fn what_a_capture_does_not_allow_is_refused_before_the_driver_hears_of_it_and_th
 fn a_call_of_another_library_that_spoils_the_capture_is_told_with_its_place_and_the_next_capture_works() {
     let mut rig = rig(4);
     let mut kernel = increment(&rig);
-    let synchronize = rig.sim.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cuStreamSynchronize");
+    let synchronize = rig.sim.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cuStreamSynchronize").unwrap();
     let raw = rig.stream.raw();
     let error = rig.stream.capture(|scope| {
         kernel.launch(scope)?;
@@ -254,7 +254,7 @@ type Fill = unsafe extern "C" fn(u64, u8, usize, *mut c_void) -> c_int;
 #[test]
 fn work_of_another_library_is_counted_and_what_escapes_or_strays_is_named() {
     let mut rig = rig(4);
-    let fill = rig.sim.function::<Fill>("cuMemsetD8Async");
+    let fill = rig.sim.function::<Fill>("cuMemsetD8Async").unwrap();
     let at = rig.slab.address_of(&rig.x).unwrap();
     let elsewhere = Stream::new(&rig.device).unwrap();
     let record = |rig: &mut Rig, expected: usize, here: usize, there: usize| {
@@ -606,7 +606,7 @@ fn a_failed_patch_is_tried_again_before_the_next_replay() {
 fn a_replay_on_a_stream_of_another_device_or_in_a_capture_is_refused() {
     let mut rig = rig(4);
     let (_recording, mut graph) = slotted(&mut rig, 1);
-    let other = support::Fake::new(&[]).device();
+    let other = Sim::new(&[]).unwrap().device().unwrap();
     let mut stream = Stream::new(&other).unwrap();
     assert!(matches!(graph.replay(&mut stream), Err(LaunchError::OtherDevice { .. })));
     let mut side = Stream::new(&rig.device).unwrap();
@@ -625,7 +625,7 @@ fn a_replay_on_a_stream_of_another_device_or_in_a_capture_is_refused() {
 
 #[test]
 fn a_driver_without_graphs_says_which_function_it_lacks() {
-    let mut rig = Rig::on(support::Fake::without("cuStreamBeginCapture_v2"), 4);
+    let mut rig = Rig::on(Sim::without(&["cuStreamBeginCapture_v2"]).unwrap(), 4);
     let error = rig.stream.capture(|_| Ok(())).unwrap_err();
     assert!(matches!(error, LaunchError::MissingSymbol { symbol: "cuStreamBeginCapture_v2", .. }), "{error}");
     rig.stream.synchronize().unwrap();
@@ -635,7 +635,7 @@ fn a_driver_without_graphs_says_which_function_it_lacks() {
 fn older_functions_serve_where_the_newer_are_missing() {
     for symbol in ["cuStreamGetCaptureInfo_v3", "cuGraphGetEdges_v2", "cuStreamUpdateCaptureDependencies_v2"]
     {
-        let mut rig = Rig::on(support::Fake::without(symbol), 4);
+        let mut rig = Rig::on(Sim::without(&[symbol]).unwrap(), 4);
         let mut kernel = increment(&rig);
         let inner = rig.stream.capture(|scope| kernel.launch(scope)).unwrap();
         let recording = rig.stream.capture(|scope| {

@@ -1,5 +1,7 @@
 //! What the machine lacks is a typed error from the first call: no driver, no device, an old driver, a missing function.
 
+#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
+
 use cuforge_core::{ContextErrorKind, DriverVersion};
 use cuforge_launch::{Device, Driver, LaunchError};
 use cuforge_tests::sim::Sim;
@@ -53,7 +55,7 @@ fn no_device_and_no_such_device_are_told_apart() {
 fn every_function_may_be_missing_and_each_is_named() {
     let mut optional = Vec::new();
     for symbol in Driver::functions() {
-        // Two have an older name that would serve.
+        // Some have an older name that would serve.
         let older = symbol.trim_end_matches("_v2");
         let both = [symbol, older];
         let there = cuforge_sim_driver::functions().any(|function| function.name == older);

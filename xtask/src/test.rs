@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all that can be tested without a GPU, closed by one line `N passed, N failed, N skipped`.
 //!
-//! A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
+//! A test that needs a GPU runs on the simulated device, unless it says what of the GPU it needs
+//! (`needs a GPU: clusters`). A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
 //! with the reason, where not: a test that did not run is never counted as passed.
 
 pub(crate) mod libtest;
@@ -18,6 +19,7 @@ use tally::Tally;
 use crate::arguments::{Arguments, Item};
 use crate::ending::{Ending, Stop};
 use crate::process;
+use crate::simulated;
 use crate::toolchain::{self, Version};
 
 const USAGE: &str = "\
@@ -41,7 +43,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         }
     }
     let missing = fetch();
-    let rules = Rules { without_nvrtc: &missing, long, limit: if long { LIMIT_LONG } else { LIMIT } };
+    let simulated = simulated::variables(None)?;
+    let limit = if long { LIMIT_LONG } else { LIMIT };
+    let rules = Rules { without_nvrtc: &missing, long, limit, simulated: &simulated };
 
     let mut total = Tally::default();
     built("test programs", (EVERYTHING, &[]), &rules, &mut total)?;

@@ -248,7 +248,6 @@ macro_rules! exports {
         $note:literal, |$driver:ident| $body:block
     )*) => {
         $(
-            #[doc = $note]
             #[unsafe(no_mangle)]
             #[allow(clippy::too_many_arguments, reason = "the driver's own signature")]
             pub(crate) extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {

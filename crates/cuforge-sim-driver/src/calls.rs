@@ -170,7 +170,7 @@ pub(crate) fn write(site: &Site, arguments: &[&dyn Debug], answer: i32, since: I
     for (at, argument) in arguments.iter().enumerate() {
         let _ = write!(line, "{}{argument:#x?}", if at == 0 { "" } else { ", " });
     }
-    let _ = write!(line, ") = {answer} {} us\n", since.elapsed().as_micros());
+    let _ = writeln!(line, ") = {answer} {} us", since.elapsed().as_micros());
     if let Some(file) = TRACE.lock().as_mut()
         && file.write_all(line.as_bytes()).is_err()
     {

@@ -1,8 +1,8 @@
 //! Stream capture: work that becomes nodes of a graph, and what ends a capture, by the rules measured on hardware.
 //!
 //! A capture belongs to its stream and, unless it is relaxed, to the thread that began it. What the driver cannot do
-//! while one is going on answers STREAM_CAPTURE_UNSUPPORTED and invalidates it: later work and the end answer
-//! STREAM_CAPTURE_INVALIDATED.
+//! while one is going on answers `STREAM_CAPTURE_UNSUPPORTED` and invalidates it: later work and the end answer
+//! `STREAM_CAPTURE_INVALIDATED`.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -77,8 +77,11 @@ struct State {
     /// By stream.
     fronts: HashMap<u64, (Arc<Stream>, Front)>,
     /// Lists that the program has been given pointers to.
-    lent: Vec<(Box<[u64]>, Box<[EdgeData]>)>,
+    lent: Vec<LentFront>,
 }
+
+/// Nodes and the data of their edges.
+type LentFront = (Box<[u64]>, Box<[EdgeData]>);
 
 /// What `cuStreamGetCaptureInfo` tells.
 #[derive(Debug)]
@@ -325,7 +328,7 @@ pub(crate) fn wait_event(stream: &Arc<Stream>, event: &Event) -> Answer {
                 other.invalidate();
                 return Err(Code::STREAM_CAPTURE_IMPLICIT);
             }
-            if !other.origin.capture().is_some_and(|now| now.id == other.id) {
+            if other.origin.capture().is_none_or(|now| now.id != other.id) {
                 // That capture is over.
                 return Err(Code::CAPTURED_EVENT);
             }

@@ -81,7 +81,38 @@ pub fn functions() -> impl Iterator<Item = FunctionNote> {
     exports::AREAS.iter().flat_map(of)
 }
 
+/// The tables of settings and functions as Markdown, which the README has word for word.
+pub fn tables() -> String {
+    let mut text = String::from("| setting | what it is |\n|---|---|\n");
+    for (name, meaning) in settings() {
+        text.push_str(&format!("| `{name}` | {meaning} |\n"));
+    }
+    let mut area = "";
+    for function in functions() {
+        if function.area != area {
+            area = function.area;
+            text.push_str(&format!(
+                "\n### {area}\n\n| function | since | what is simulated |\n|---|---|---|\n"
+            ));
+        }
+        let (major, minor) = (function.since / 1000, function.since % 1000 / 10);
+        text.push_str(&format!("| `{}` | {major}.{minor} | {} |\n", function.name, function.note));
+    }
+    text
+}
+
 /// Every setting: the environment variable and what it means.
 pub fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
     settings::NAMES.iter().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_readme_has_the_tables_as_they_are() {
+        let readme = include_str!("../README.md");
+        let tables = super::tables();
+        let missing: Vec<&str> = tables.lines().filter(|line| !readme.contains(line)).collect();
+        assert!(readme.contains(&tables), "print them with --example function_table; missing: {missing:#?}");
+    }
 }

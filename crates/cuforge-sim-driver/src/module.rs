@@ -121,38 +121,43 @@ fn check_header(module: &ptx::Module, settings: &Settings) -> Result<(), Rejecti
     Ok(())
 }
 
-/// The newest PTX that a driver assembles: the table in the release notes of the PTX ISA.
+/// Drivers before a version assemble PTX up to that: the table in the release notes of the PTX ISA.
+const NEWEST_BEFORE: &[(i32, (u32, u32))] = &[
+    (12_000, (7, 8)),
+    (12_010, (8, 0)),
+    (12_020, (8, 1)),
+    (12_030, (8, 2)),
+    (12_040, (8, 3)),
+    (12_050, (8, 4)),
+    (12_070, (8, 5)),
+    (12_080, (8, 6)),
+    (12_090, (8, 7)),
+    (13_000, (8, 8)),
+];
+
+/// Targets before a capability need PTX from that on.
+const OLDEST_BEFORE: &[(i32, (u32, u32))] = &[
+    (50, (3, 0)),
+    (60, (4, 0)),
+    (70, (5, 0)),
+    (75, (6, 0)),
+    (80, (6, 3)),
+    (86, (7, 0)),
+    (87, (7, 1)),
+    (89, (7, 4)),
+    (100, (7, 8)),
+    (103, (8, 6)),
+    (120, (8, 8)),
+    (121, (8, 7)),
+];
+
 fn newest_ptx(driver_version: i32) -> (u32, u32) {
-    match driver_version {
-        ..12_000 => (7, 8),
-        ..12_010 => (8, 0),
-        ..12_020 => (8, 1),
-        ..12_030 => (8, 2),
-        ..12_040 => (8, 3),
-        ..12_050 => (8, 4),
-        ..12_070 => (8, 5),
-        ..12_080 => (8, 6),
-        ..12_090 => (8, 7),
-        ..13_000 => (8, 8),
-        version => (9, (version.cast_unsigned() - 13_000) / 10 % 10),
-    }
+    let known = NEWEST_BEFORE.iter().find(|(before, _)| driver_version < *before);
+    known.map_or((9, (driver_version.cast_unsigned().saturating_sub(13_000)) / 10 % 10), |(_, ptx)| *ptx)
 }
 
-/// The first PTX that knows a target.
 fn oldest_ptx(capability: i32) -> (u32, u32) {
-    match capability {
-        ..50 => (3, 0),
-        ..60 => (4, 0),
-        ..70 => (5, 0),
-        ..75 => (6, 0),
-        ..80 => (6, 3),
-        ..86 => (7, 0),
-        86 => (7, 1),
-        87 => (7, 4),
-        ..=90 => (7, 8),
-        ..=101 => (8, 6),
-        _ => (8, 7),
-    }
+    OLDEST_BEFORE.iter().find(|(before, _)| capability < *before).map_or((8, 8), |(_, ptx)| *ptx)
 }
 
 impl Module {
@@ -383,8 +388,8 @@ mod tests {
         )
     }
 
-    /// Measured on driver 580.159.04 with a plain sm_90 kernel: 7.8, 8.0 and 9.0 load, 6.0 is INVALID_PTX, 9.1 and
-    /// later are UNSUPPORTED_PTX_VERSION.
+    // Measured on driver 580.159.04 with a plain sm_90 kernel: 7.8, 8.0 and 9.0 load, 6.0 is INVALID_PTX, 9.1 and later
+    // are UNSUPPORTED_PTX_VERSION.
     #[test]
     fn ptx_versions_are_taken_and_refused_as_a_real_driver_does() {
         for version in ["7.8", "8.0", "9.0"] {

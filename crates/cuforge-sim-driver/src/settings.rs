@@ -86,6 +86,8 @@ impl Settings {
         let seed = read(value, "CUFORGE_SIM_SEED", |text| text.parse().ok(), 0);
         let threads = read(value, "CUFORGE_SIM_THREADS", |text| text.parse().ok(), 0);
         let step_budget = read(value, "CUFORGE_SIM_STEPS", |text| text.parse().ok(), 1 << 28);
+        #[allow(clippy::needless_update, reason = "what the simulator may be told grows")]
+        let launch = LaunchOptions { seed, threads, step_budget, checks, ..LaunchOptions::default() };
         let count = |text: &str| text.parse().ok().filter(|count| *count <= 64);
         Self {
             devices: read(value, "CUFORGE_SIM_DEVICES", count, 1),
@@ -100,7 +102,7 @@ impl Settings {
             ),
             driver_version: read(value, "CUFORGE_SIM_DRIVER_VERSION", version, 13_000),
             attributes: read(value, "CUFORGE_SIM_ATTRIBUTES", attributes, BTreeMap::new()),
-            launch: LaunchOptions { seed, threads, step_budget, checks, ..LaunchOptions::default() },
+            launch,
             poison: value("CUFORGE_SIM_POISON").as_deref() != Some("0"),
             hidden: value("CUFORGE_SIM_HIDE")
                 .map(|list| list.split(',').map(|name| name.trim().to_owned()).collect())

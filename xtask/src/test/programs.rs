@@ -103,7 +103,13 @@ pub(crate) struct Rules<'a> {
     pub(crate) long: bool,
     /// When a test program is stopped.
     pub(crate) limit: Duration,
+    /// What makes a program find the simulated driver; nothing when there is none.
+    pub(crate) simulated: &'a [(String, String)],
 }
+
+/// A test that says no more than this runs on the simulated device as well; one that says more (`needs a GPU: why`)
+/// needs silicon.
+const NEEDS_A_GPU: &str = "needs a GPU";
 
 impl Rules<'_> {
     /// Whether a test that is ignored for `reason` can run here after all.
@@ -134,13 +140,15 @@ impl Rules<'_> {
     }
 }
 
-/// Runs one program: first all that is not ignored, then the ignored tests whose need is met.
+/// Runs one program: first all that is not ignored, then the ignored tests whose need is met, then those for a GPU on the
+/// simulated device, each in a process of its own as a fault ends the device for its process.
 pub(crate) fn run(program: &Program, rules: &Rules<'_>) -> (Tally, String) {
     let mut log = String::new();
-    let mut start = |arguments: &[&str]| -> Result<Captured, String> {
+    let mut start = |arguments: &[&str], variables: &[(String, String)]| -> Result<Captured, String> {
         let mut command = Command::new(&program.executable);
         command.args(arguments).current_dir(&program.folder);
         command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         if rules.long {
             command.env("CUFORGE_LONG", "1");
         }
@@ -153,7 +161,10 @@ pub(crate) fn run(program: &Program, rules: &Rules<'_>) -> (Tally, String) {
     (tally, log)
 }
 
-fn run_with(rules: &Rules<'_>, start: &mut dyn FnMut(&[&str]) -> Result<Captured, String>) -> Tally {
+/// Starts a test program with arguments and variables.
+type Start<'a> = dyn FnMut(&[&str], &[(String, String)]) -> Result<Captured, String> + 'a;
+
+fn run_with(rules: &Rules<'_>, start: &mut Start<'_>) -> Tally {
     let expected = match list(start) {
         Ok(expected) => expected,
         Err(why) => return Tally { failed: vec![why], ..Tally::default() },
@@ -162,7 +173,7 @@ fn run_with(rules: &Rules<'_>, start: &mut dyn FnMut(&[&str]) -> Result<Captured
         return Tally::default();
     }
     let mut died = Vec::new();
-    let mut output = told(start(&["--color", "never"]), &mut died);
+    let mut output = told(start(&["--color", "never"], &[]), &mut died);
     let wanted: Vec<String> = output
         .outcomes
         .iter()
@@ -172,7 +183,7 @@ fn run_with(rules: &Rules<'_>, start: &mut dyn FnMut(&[&str]) -> Result<Captured
     if !wanted.is_empty() {
         let mut arguments = vec!["--color", "never", "--ignored", "--exact"];
         arguments.extend(wanted.iter().map(String::as_str));
-        let second = told(start(&arguments), &mut died);
+        let second = told(start(&arguments, &[]), &mut died);
         for name in &wanted {
             // One that the second run did not tell must not keep the outcome of the first.
             output.outcomes.remove(name);
@@ -180,13 +191,26 @@ fn run_with(rules: &Rules<'_>, start: &mut dyn FnMut(&[&str]) -> Result<Captured
         output.outcomes.extend(second.outcomes);
         output.closed &= second.closed;
     }
+    let for_a_gpu = |outcome: &Outcome| matches!(outcome, Outcome::Ignored(reason) if reason == NEEDS_A_GPU);
+    let mut simulated: Vec<String> = Vec::new();
+    if !rules.simulated.is_empty() {
+        let found = output.outcomes.iter().filter(|(_, outcome)| for_a_gpu(outcome));
+        simulated.extend(found.map(|(name, _)| name.clone()));
+    }
+    for name in &simulated {
+        let arguments = ["--color", "never", "--ignored", "--exact", name];
+        let one = told(start(&arguments, rules.simulated), &mut died);
+        output.outcomes.remove(name);
+        output.outcomes.extend(one.outcomes);
+        output.closed &= one.closed;
+    }
     let mut tally = output.tally(&expected, |reason| rules.reason(reason));
     tally.failed.extend(died);
     tally
 }
 
-fn list(start: &mut dyn FnMut(&[&str]) -> Result<Captured, String>) -> Result<BTreeSet<String>, String> {
-    let captured = start(&["--list", "--format", "terse"])?;
+fn list(start: &mut Start<'_>) -> Result<BTreeSet<String>, String> {
+    let captured = start(&["--list", "--format", "terse"], &[])?;
     if !captured.succeeded() {
         return Err(format!("(listing the tests: {})", captured.ending()));
     }
@@ -217,7 +241,7 @@ mod tests {
 
     /// Plays a test program: what it prints and its exit code, by its first argument after `--color never`.
     fn played(rules: Rules<'_>, list: &str, plain: (&str, i32), ignored: (&str, i32)) -> Tally {
-        run_with(&rules, &mut |arguments| {
+        run_with(&rules, &mut |arguments, _| {
             let (said, code) = match arguments {
                 ["--list", ..] => (list, 0),
                 [_, _, "--ignored", ..] => ignored,
@@ -233,7 +257,7 @@ mod tests {
     const PLAIN: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs NVRTC\ntest result: ok.\n";
 
     fn rules<'a>(without: &'a [(&'static str, String)]) -> Rules<'a> {
-        Rules { without_nvrtc: without, long: false, limit: Duration::from_secs(60) }
+        Rules { without_nvrtc: without, long: false, limit: Duration::from_secs(60), simulated: &[] }
     }
 
     #[test]
@@ -267,6 +291,31 @@ mod tests {
         // A second run that tells nothing about the test leaves it failed, not skipped.
         let silent = "running 0 tests\ntest result: ok.\n";
         assert_eq!(played(rules(&[]), LIST, (PLAIN, 0), (silent, 0)).failed.len(), 1);
+    }
+
+    #[test]
+    fn tests_for_a_gpu_run_on_the_simulated_device_one_by_one_and_those_that_need_silicon_do_not() {
+        let plain = "running 3 tests\ntest a ... ignored, needs a GPU\ntest b ... ignored, needs a GPU\n\
+                     test c ... ignored, needs a GPU: clusters\ntest result: ok.\n";
+        let simulated = [("LD_LIBRARY_PATH".to_owned(), "sim".to_owned())];
+        let mut alone = Vec::new();
+        let mut say = |arguments: &[&str], variables: &[(String, String)]| {
+            let said = match arguments {
+                ["--list", ..] => "a: test\nb: test\nc: test\n".to_owned(),
+                [_, _, "--ignored", "--exact", name] if variables == simulated => {
+                    alone.push((*name).to_owned());
+                    let outcome = if *name == "a" { "ok" } else { "FAILED" };
+                    format!("running 1 test\ntest {name} ... {outcome}\ntest result: ok.\n")
+                }
+                _ => plain.to_owned(),
+            };
+            let mut command = Command::new("printf");
+            command.args(["%s", &said]);
+            process::capture(command, Duration::from_secs(60)).map_err(|error| error.to_string())
+        };
+        let tally = run_with(&Rules { simulated: &simulated, ..rules(&[]) }, &mut say);
+        assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
+        assert_eq!(alone, ["a", "b"]);
     }
 
     #[test]

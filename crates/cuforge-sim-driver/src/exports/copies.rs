@@ -251,7 +251,7 @@ impl Copy3 {
                 Side::Kept(_) => (1, 0, 0),
             };
             let pitch = face.pitch;
-            let height = if pitch == 0 { 0 } else { face.slice / pitch };
+            let height = face.slice.checked_div(pitch).unwrap_or(0);
             End3 { x: 0, y: 0, z: 0, level: 0, kind, host, device, array: 0, reserved: 0, pitch, height }
         };
         let (width, height, depth) = (copy.width, copy.height, copy.depth);
