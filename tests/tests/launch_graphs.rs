@@ -1053,19 +1053,33 @@ fn words_that_kernels_know_by_their_address_are_kept_by_the_graph() {
     assert_eq!(Arc::strong_count(&words), 1);
 }
 
+extern "C" fn nothing(_: *mut c_void) {}
+
 #[test]
 fn memory_nodes_and_stream_values_of_another_library_are_strays_of_their_kind() {
+    type Allocate = unsafe extern "C" fn(*mut u64, usize, *mut c_void) -> c_int;
+    type Call = unsafe extern "C" fn(*mut c_void, extern "C" fn(*mut c_void), *mut c_void) -> c_int;
+    type WriteValue = unsafe extern "C" fn(*mut c_void, u64, u32, u32) -> c_int;
     let mut rig = rig(4);
-    let stray = rig.fake.function::<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>("fake_stray");
+    let allocate = rig.sim.function::<Allocate>("cuMemAllocAsync").unwrap();
+    let call = rig.sim.function::<Call>("cuLaunchHostFunc").unwrap();
+    let write = rig.sim.function::<WriteValue>("cuStreamWriteValue32_v2").unwrap();
+    let at = rig.slab.address_of(&rig.x).unwrap();
     let mut kernel = increment(&rig);
-    for (number, kind) in
-        [(10, NodeKind::Memory), (3, NodeKind::Host), (12, NodeKind::StreamValue), (99, NodeKind::Other)]
-    {
+    for kind in [NodeKind::Memory, NodeKind::Host, NodeKind::StreamValue] {
         let error = rig.stream.capture(|scope| {
             kernel.launch(scope)?;
             let submit = |raw| {
-                // SAFETY: the stream is alive.
-                assert_eq!(unsafe { stray(raw, number) }, 0);
+                let mut address = 0;
+                let answered = match kind {
+                    // SAFETY: the stream is alive, and the pointer is valid for an address.
+                    NodeKind::Memory => unsafe { allocate(&raw mut address, 4, raw) },
+                    // SAFETY: the stream is alive, and the function takes anything.
+                    NodeKind::Host => unsafe { call(raw, nothing, std::ptr::null_mut()) },
+                    // SAFETY: the stream and the memory are alive.
+                    _ => unsafe { write(raw, at, 1, 0) },
+                };
+                assert_eq!(answered, 0);
                 Ok(())
             };
             // SAFETY: what is added is never run.
@@ -1084,9 +1098,9 @@ fn a_fault_that_a_replay_meets_loses_the_device_and_graphs_are_dropped_in_peace(
     let recording = rig.stream.capture(|scope| kernel.launch(scope)).unwrap();
     let mut graph = recording.instantiate().unwrap();
     graph.replay(&mut rig.stream).unwrap();
-    rig.fake.fail("cuStreamSynchronize", 1, 700);
+    rig.sim.fail("cuStreamSynchronize", 1, 700);
     assert!(matches!(rig.stream.synchronize(), Err(LaunchError::DeviceLost { .. })));
-    let before = rig.fake.calls("");
+    let before = rig.sim.calls("");
     for error in [
         graph.replay(&mut rig.stream).unwrap_err(),
         graph.upload(&mut rig.stream).unwrap_err(),
@@ -1096,7 +1110,7 @@ fn a_fault_that_a_replay_meets_loses_the_device_and_graphs_are_dropped_in_peace(
         let LaunchError::DeviceLost { first } = error else { panic!("{error}") };
         assert_eq!((first.call(), first.code()), ("cuStreamSynchronize", 700));
     }
-    assert_eq!(rig.fake.calls(""), before, "the driver is not asked again");
+    assert_eq!(rig.sim.calls(""), before, "the driver is not asked again");
     drop((graph, recording, kernel));
 }
 

@@ -84,6 +84,7 @@ mod program;
 mod shadow;
 mod tensor;
 mod tile;
+mod touched;
 
 pub use attach::{Backing, ModuleVariableLayout};
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};
@@ -93,3 +94,4 @@ pub use fault::{
 };
 pub use memory::{Memory, MemoryError, POISON_WORD};
 pub use program::{Kernel, LoadError, Program};
+pub use touched::{AccessLog, Touch, TouchedRange};

@@ -1,9 +1,11 @@
 //! Simulated device memory: allocations, marked ranges, poison, and access from the host.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use crate::attach::Words;
+use crate::touched::AccessLog;
 
 /// What fresh memory holds, word by word: a NaN as `f64`, `f32`, `bf16` and `f16`, and a large number as an integer.
 pub const POISON_WORD: u32 = 0x7ff7_7ff7;
@@ -97,6 +99,7 @@ pub struct Memory {
     freed: BTreeMap<u64, u64>,
     modules: BTreeMap<u64, Vec<u64>>,
     printed: Vec<u8>,
+    log: Option<Arc<AccessLog>>,
 }
 
 /// One allocation and the marks inside it.
@@ -153,6 +156,7 @@ impl Memory {
             freed: BTreeMap::new(),
             modules: BTreeMap::new(),
             printed: Vec::new(),
+            log: None,
         }
     }
 
@@ -358,6 +362,15 @@ impl Memory {
         }
         self.allocations.insert(address, allocation);
         Ok(())
+    }
+
+    /// Where launches note what they touch.
+    pub(crate) fn log(&self) -> Option<&AccessLog> {
+        self.log.as_deref()
+    }
+
+    pub(crate) fn set_log(&mut self, log: Arc<AccessLog>) {
+        self.log = Some(log);
     }
 
     /// Remembers where the variables of a module lie.

@@ -6,6 +6,7 @@ use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault};
 use crate::form::{Access, Space, Strength};
 use crate::lanes::{FULL, L64, Mask, lanes_of};
+use crate::touched::Touch;
 
 impl Machine<'_> {
     /// Finds the allocations, or faults.
@@ -38,6 +39,9 @@ impl Machine<'_> {
         access: &Access,
         kind: AccessKind,
     ) -> Result<(), Box<Fault>> {
+        if self.shot.view.is_watched() {
+            self.note_touch(located, mask, address, access, kind);
+        }
         if self.shot.order.is_some() {
             return self.touch_in_order(warp, located, mask, address, access, kind);
         }
@@ -64,6 +68,23 @@ impl Machine<'_> {
             shadow.touch(allocation, offset, access.bytes(), self.block_index, access.site, wrote);
         }
         Ok(())
+    }
+
+    /// Notes an access for whoever orders launches.
+    #[cold]
+    fn note_touch(&self, located: &Located, mask: Mask, address: &L64, access: &Access, kind: AccessKind) {
+        let touch = match (kind, access.strength) {
+            (AccessKind::Atomic, _) | (_, Strength::Strong) => Touch::Atomic,
+            (AccessKind::Write, _) => Touch::Written,
+            (AccessKind::Read, _) => Touch::Read,
+        };
+        let view = &self.shot.view;
+        for lane in lanes_of(mask) {
+            let allocation = located.allocation(lane);
+            if let Some(touched) = view.touched(allocation) {
+                touched.note(address[lane].wrapping_sub(view.base(allocation)), access.bytes(), touch);
+            }
+        }
     }
 
     #[inline(always)]

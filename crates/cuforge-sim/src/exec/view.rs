@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 use crate::fault::Nearest;
 use crate::lanes::{FULL, L64, Mask, lanes_of};
 use crate::memory::{Allocation, Memory};
+use crate::touched::Touched;
 
 /// A range that accesses must lie in.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct GlobalView<'m> {
     allocations: Vec<&'m Allocation>,
     /// The words of each allocation, looked up once.
     words: Vec<&'m [AtomicU32]>,
+    touched: Option<&'m [Touched]>,
     regions: Vec<Region>,
 }
 
@@ -62,7 +64,8 @@ impl<'m> GlobalView<'m> {
             }));
         }
         let words = allocations.iter().map(|allocation| &*allocation.words).collect();
-        Self { memory, allocations, words, regions }
+        let touched = memory.log().map(|log| log.over(&allocations));
+        Self { memory, allocations, words, touched, regions }
     }
 
     /// Sizes of the allocations in bytes, in order.
@@ -74,6 +77,18 @@ impl<'m> GlobalView<'m> {
     #[inline(always)]
     pub(crate) fn base(&self, allocation: usize) -> u64 {
         self.allocations[allocation].base
+    }
+
+    /// Whether accesses are noted for others.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.touched.is_some()
+    }
+
+    /// Where accesses to an allocation are noted for others, if they are.
+    #[inline(always)]
+    pub(crate) fn touched(&self, allocation: usize) -> Option<&Touched> {
+        self.touched.and_then(|touched| touched.get(allocation))
     }
 
     /// The words of an allocation.
