@@ -169,9 +169,9 @@ impl Sim {
         assert!(done.is_some(), "no simulated driver");
     }
 
-    /// Graphs, executable graphs and captures that are about.
+    /// Graphs that captures made, what was instantiated from them, and captures that are going on.
     pub fn graphs(&self) -> [i64; 3] {
-        ["graphs", "execs", "captures"].map(|what| self.count(what))
+        ["captured_graphs", "captured_execs", "captures"].map(|what| self.count(what))
     }
 
     /// A function of the driver, for calls that go past the launcher; absent if it has none of that name. To call it

@@ -99,6 +99,11 @@ impl Capture {
         self.state.lock().invalidated
     }
 
+    /// Whether it is going on and can be ended with a graph.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.is_invalidated() && self.origin.capture().is_some_and(|now| now.id == self.id)
+    }
+
     /// Ends it: nothing can be captured any more.
     pub(crate) fn invalidate(&self) {
         self.state.lock().invalidated = true;
@@ -238,7 +243,7 @@ pub(crate) fn begin(
     let is_into = into.is_some();
     let (graph, front) = match into {
         Some(into) => into,
-        None => (driver.graphs.add(|handle| Graph::new(handle, false)), Front::new()),
+        None => (driver.graphs.add(Graph::of_capture), Front::new()),
     };
     let mut state = State::default();
     state.fronts.insert(stream.handle, (Arc::clone(stream), front));
@@ -263,9 +268,8 @@ pub(crate) fn end(driver: &Driver, stream: &Arc<Stream>) -> Answer<u64> {
         capture.invalidate();
         return Err(Code::STREAM_CAPTURE_UNMATCHED);
     }
-    if capture.mode != Mode::Relaxed && capture.thread != thread::current().id() {
-        return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
-    }
+    // Ending it in the wrong thread ends it all the same, as measured.
+    let stranger = capture.mode != Mode::Relaxed && capture.thread != thread::current().id();
     driver.captures.lock().retain(|other| other.id != capture.id);
     let (invalidated, fronts) = {
         let mut state = capture.state.lock();
@@ -277,6 +281,7 @@ pub(crate) fn end(driver: &Driver, stream: &Arc<Stream>) -> Answer<u64> {
     let joined =
         |front: &Front| front.iter().all(|(node, _)| end.iter().any(|(last, _)| inner.reaches(*node, *last)));
     let code = match fronts.values().all(|(_, front)| joined(front)) {
+        _ if stranger => Code::STREAM_CAPTURE_WRONG_THREAD,
         _ if invalidated => Code::STREAM_CAPTURE_INVALIDATED,
         false => Code::STREAM_CAPTURE_UNJOINED,
         true => return Ok(capture.graph.handle),
@@ -321,16 +326,12 @@ pub(crate) fn wait_event(stream: &Arc<Stream>, event: &Event) -> Answer {
         }
         (Some(_), Recorded::Never) => Ok(()),
         (None, Recorded::Capture(other, front)) => {
-            if other.is_invalidated() {
-                return Err(Code::STREAM_CAPTURE_INVALIDATED);
+            if !other.is_live() {
+                return Err(Code::INVALID_VALUE);
             }
             if stream.role == Role::Legacy {
                 other.invalidate();
                 return Err(Code::STREAM_CAPTURE_IMPLICIT);
-            }
-            if other.origin.capture().is_none_or(|now| now.id != other.id) {
-                // That capture is over.
-                return Err(Code::CAPTURED_EVENT);
             }
             other.state.lock().fronts.insert(stream.handle, (Arc::clone(stream), front));
             stream.set_capture(Some(other));
@@ -369,22 +370,20 @@ pub(crate) fn forbid_in_context(driver: &Driver, context: &Context) -> Answer {
     if forbidden { Err(Code::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
-/// What asks for the state of a stream: invalidates the capture it takes part in.
+/// What asks for or waits for a stream: invalidates the capture it takes part in, from any thread, and of other streams
+/// what a capture of this thread does not allow.
 pub(crate) fn forbid_on_stream(driver: &Driver, stream: &Stream) -> Answer {
-    if stream.role == Role::Legacy {
-        return forbid_unsafe_call(driver);
-    }
     match stream.capture() {
         Some(capture) => {
             capture.invalidate();
             Err(Code::STREAM_CAPTURE_UNSUPPORTED)
         }
-        None => Ok(()),
+        None => forbid_unsafe_call(driver),
     }
 }
 
 /// Work of the legacy stream would wait for blocking streams, which a captured one cannot be waited for.
-fn forbid_legacy_work(context: &Context) -> Answer {
+pub(crate) fn forbid_legacy_work(context: &Context) -> Answer {
     let captured = context.streams().into_iter().filter(|stream| stream.is_blocking());
     let mut forbidden = false;
     for capture in captured.filter_map(|stream| stream.capture()) {

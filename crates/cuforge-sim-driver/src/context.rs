@@ -120,6 +120,7 @@ impl Context {
         let _waiting = driver.hold.host_waits();
         for stream in self.streams() {
             stream.wait_for(stream.submitted());
+            driver.order.host_saw(&stream.clock());
         }
     }
 

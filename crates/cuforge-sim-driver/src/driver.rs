@@ -17,6 +17,7 @@ use crate::graph::{Graph, Node};
 use crate::handles::{Kind, Registry};
 use crate::hold::Hold;
 use crate::module::Module;
+use crate::order::Order;
 use crate::pool::{PhysicalMemory, Pool};
 use crate::settings::Settings;
 use crate::space::{Owner, Space};
@@ -31,6 +32,7 @@ pub(crate) struct Driver {
     pub(crate) devices: Vec<Arc<Device>>,
     pub(crate) space: Space,
     pub(crate) hold: Hold,
+    pub(crate) order: Order,
     pub(crate) contexts: Registry<Context>,
     pub(crate) streams: Registry<Stream>,
     pub(crate) events: Registry<Event>,
@@ -47,7 +49,16 @@ pub(crate) struct Driver {
     /// Of each clone, the new handle of each node.
     pub(crate) clones: Mutex<HashMap<u64, HashMap<u64, u64>>>,
     /// Addresses of the values of conditions, with the value at the start of each launch if there is one.
-    conditions: Mutex<HashMap<u64, Option<u32>>>,
+    conditions: Mutex<HashMap<u64, Condition>>,
+}
+
+/// A condition of a graph.
+#[derive(Clone, Copy, Debug)]
+struct Condition {
+    /// Its value at the start of each launch, if it is set then.
+    default: Option<u32>,
+    /// Whether a node has it.
+    used: bool,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
@@ -73,6 +84,7 @@ impl Driver {
             initialised: AtomicBool::new(false),
             space: Space::default(),
             hold: Hold::default(),
+            order: Order::default(),
             contexts: Registry::new(Kind::Context),
             streams: Registry::new(Kind::Stream),
             events: Registry::new(Kind::Event),
@@ -182,6 +194,7 @@ impl Driver {
     pub(crate) fn wait_for_stream(&self, stream: &Stream, position: u64) -> Answer {
         let _waiting = self.hold.host_waits();
         stream.wait_for(position);
+        self.order.host_saw(&stream.clock());
         stream.device.check()
     }
 
@@ -194,19 +207,22 @@ impl Driver {
     pub(crate) fn create_condition(&self, context: &Context, default: u32, assign: bool) -> Answer<u64> {
         let address = self.allocate(context, 4, Owner::Variable)?;
         self.space.store(address, &default.to_le_bytes())?;
-        self.conditions.lock().insert(address, assign.then_some(default));
+        self.conditions.lock().insert(address, Condition { default: assign.then_some(default), used: false });
         Ok(address)
     }
 
-    /// Whether a handle is that of a condition.
-    pub(crate) fn is_condition(&self, handle: u64) -> bool {
-        self.conditions.lock().contains_key(&handle)
+    /// Gives a condition to a node; `INVALID_VALUE` if there is none or another node has it.
+    pub(crate) fn use_condition(&self, handle: u64) -> Answer {
+        let mut conditions = self.conditions.lock();
+        let condition = conditions.get_mut(&handle).filter(|condition| !condition.used);
+        condition.ok_or(Code::INVALID_VALUE)?.used = true;
+        Ok(())
     }
 
     /// Sets a condition to the value it has at the start of a launch, in stream order.
     pub(crate) fn reset_condition(&self, handle: u64, stream: &Arc<Stream>) -> Answer {
-        let default = self.conditions.lock().get(&handle).copied().ok_or(Code::INVALID_VALUE)?;
-        let Some(value) = default else { return Ok(()) };
+        let condition = self.conditions.lock().get(&handle).copied().ok_or(Code::INVALID_VALUE)?;
+        let Some(value) = condition.default else { return Ok(()) };
         let word = Word { address: handle, value: value.into(), bytes: 4 };
         stream.context()?.submit(stream, Op::Write(word)).map(|_| ())
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::capture::{Capture, Front};
 use crate::codes::{Answer, Code};
+use crate::order::Clock;
 
 /// `CU_EVENT_DISABLE_TIMING`
 const DISABLE_TIMING: u32 = 2;
@@ -17,6 +18,8 @@ const INTERPROCESS: u32 = 4;
 pub(crate) struct Mark {
     reached: Mutex<Option<Instant>>,
     changed: Condvar,
+    /// What happens before it.
+    clock: Mutex<Clock>,
 }
 
 impl Mark {
@@ -24,6 +27,15 @@ impl Mark {
     pub(crate) fn reach(&self) {
         *self.reached.lock() = Some(Instant::now());
         self.changed.notify_all();
+    }
+
+    /// What happens before it, for those who wait for it.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.lock().clone()
+    }
+
+    pub(crate) fn set_clock(&self, clock: Clock) {
+        *self.clock.lock() = clock;
     }
 
     /// When it was reached.
@@ -96,15 +108,17 @@ impl Event {
         mark
     }
 
-    /// The mark, for asking about it; none if it was never recorded, `CAPTURED_EVENT` in a capture.
+    /// The mark, for asking about it; none if it was never recorded, `CAPTURED_EVENT` in a capture and `INVALID_VALUE`
+    /// once that is over or invalidated, as measured.
     pub(crate) fn asked(&self) -> Answer<Option<Arc<Mark>>> {
         match self.recorded() {
             Recorded::Never => Ok(None),
             Recorded::Stream(mark) => Ok(Some(mark)),
-            Recorded::Capture(capture, _) => {
+            Recorded::Capture(capture, _) if capture.is_live() => {
                 capture.invalidate();
                 Err(Code::CAPTURED_EVENT)
             }
+            Recorded::Capture(..) => Err(Code::INVALID_VALUE),
         }
     }
 
@@ -116,7 +130,8 @@ impl Event {
         let time = |event: &Self| match event.recorded() {
             Recorded::Never => Err(Code::INVALID_HANDLE),
             Recorded::Stream(mark) => mark.time().ok_or(Code::NOT_READY),
-            Recorded::Capture(..) => Err(Code::CAPTURED_EVENT),
+            Recorded::Capture(capture, _) if capture.is_live() => Err(Code::CAPTURED_EVENT),
+            Recorded::Capture(..) => Err(Code::INVALID_VALUE),
         };
         let (from, to) = (time(start)?, time(self)?);
         let milliseconds = |later: Instant, earlier: Instant| (later - earlier).as_secs_f64() * 1e3;

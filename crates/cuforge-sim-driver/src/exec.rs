@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::graph::{Choice, EdgeData, Graph, Payload, WordWork};
 use crate::space::{Charge, Owner, Range, fresh_range};
 use crate::stream::Stream;
-use crate::work::{self, Op};
+use crate::work::{self, Op, Scene};
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 pub(crate) const AUTO_FREE: u64 = 1;
@@ -20,6 +20,8 @@ pub(crate) const AUTO_FREE: u64 = 1;
 pub(crate) struct Exec {
     pub(crate) handle: u64,
     pub(crate) flags: u64,
+    /// Whether a capture made the graph that it comes from.
+    pub(crate) captured: bool,
     plan: Mutex<Arc<Plan>>,
     /// Where it was launched last: replays of one executable follow each other.
     last: Mutex<Option<(Arc<Stream>, u64)>>,
@@ -106,11 +108,11 @@ impl Plan {
     }
 
     /// Does all steps, each behind those it depends on.
-    pub(crate) fn run(&self, driver: &'static Driver, device: &Device) {
+    pub(crate) fn run(&self, scene: Scene<'_>) {
         for &at in &self.order {
             let step = &self.steps[at];
             if step.enabled {
-                step.run(driver, device);
+                step.run(scene);
             }
         }
     }
@@ -139,14 +141,15 @@ fn sorted(count: usize, edges: &[(usize, usize, EdgeData)]) -> Option<Vec<usize>
 }
 
 impl Step {
-    fn run(&self, driver: &'static Driver, device: &Device) {
-        let perform = |op| work::perform(driver, device, op);
+    fn run(&self, scene: Scene<'_>) {
+        let Scene { driver, device, .. } = scene;
+        let perform = |op| work::perform(scene, op);
         match &self.payload {
             Payload::Kernel(launch) => perform(Op::Kernel(Arc::clone(launch))),
             Payload::Copy(copy) => perform(Op::Copy(copy.clone())),
             Payload::Fill(fill) => perform(Op::Fill(fill.clone())),
             Payload::Call(call) => perform(Op::Call(*call)),
-            Payload::Child(_) => self.inner.iter().for_each(|plan| plan.run(driver, device)),
+            Payload::Child(_) => self.inner.iter().for_each(|plan| plan.run(scene)),
             Payload::Empty => {}
             Payload::WaitEvent(event) => {
                 if let Some(mark) = event.mark() {
@@ -177,14 +180,14 @@ impl Step {
                     (_, None) => {}
                     (Choice::If, Some(value)) => {
                         let body = if value != 0 { 0 } else { 1 };
-                        self.inner.get(body).into_iter().for_each(|plan| plan.run(driver, device));
+                        self.inner.get(body).into_iter().for_each(|plan| plan.run(scene));
                     }
                     (Choice::Switch, Some(value)) => {
-                        self.inner.get(value).into_iter().for_each(|plan| plan.run(driver, device));
+                        self.inner.get(value).into_iter().for_each(|plan| plan.run(scene));
                     }
                     (Choice::While, Some(_)) => {
                         while value().is_some_and(|value| value != 0) {
-                            self.inner.iter().for_each(|plan| plan.run(driver, device));
+                            self.inner.iter().for_each(|plan| plan.run(scene));
                         }
                     }
                 }
@@ -233,6 +236,7 @@ impl Exec {
         Ok(driver.execs.add(|handle| Self {
             handle,
             flags,
+            captured: graph.captured,
             plan: Mutex::new(Arc::new(plan)),
             last: Mutex::default(),
             conditions,
@@ -313,8 +317,7 @@ fn step_of(plan: &mut Plan, node: u64) -> Option<&mut Step> {
 fn first_difference(old: &Plan, new: &Plan) -> Option<Difference> {
     let difference = |result, node, from| Some(Difference { result, node, from });
     if old.steps.len() != new.steps.len() {
-        let node = new.steps.get(old.steps.len()).map_or(0, |step| step.node);
-        return difference(TOPOLOGY_CHANGED, node, 0);
+        return difference(TOPOLOGY_CHANGED, 0, 0);
     }
     for (was, is) in old.steps.iter().zip(&new.steps) {
         if was.payload.number() != is.payload.number() {

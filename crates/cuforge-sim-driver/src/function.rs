@@ -1,16 +1,16 @@
 //! Kernels as the driver knows them: attributes, parameters, occupancy, and launches that are ready to run.
 
 use cuforge_core::LaunchGeometry;
-use cuforge_sim::{Fault, Kernel, LaunchMisuse, Program, launch};
+use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, Program, launch};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use crate::attributes::{Limits, MAX_THREADS, REGISTERS, SHARED_BYTES, SHARED_RESERVED};
 use crate::codes::{Answer, Code};
-use crate::device::Device;
-use crate::driver::Driver;
+use crate::order;
 use crate::settings::Settings;
+use crate::work::Scene;
 
 /// Registers that a thread is said to have unless `.maxnreg` says less: the simulator allocates none.
 pub(crate) const REGISTERS_PER_THREAD: i32 = 32;
@@ -48,8 +48,8 @@ pub(crate) struct Fixed {
     pub(crate) local_bytes: i32,
     pub(crate) constant_bytes: i32,
     pub(crate) registers: i32,
-    /// 10 x major + minor of `.version`.
-    pub(crate) ptx_version: i32,
+    /// 10 x major + minor of `.target`, which is what `CU_FUNC_ATTRIBUTE_PTX_VERSION` means, as measured.
+    pub(crate) target: i32,
     /// `.reqnctapercluster`; zeros without.
     pub(crate) cluster: [u32; 3],
 }
@@ -78,7 +78,7 @@ impl Function {
             2 => self.fixed.constant_bytes,
             3 => self.fixed.local_bytes,
             4 => self.fixed.registers,
-            5 => self.fixed.ptx_version,
+            5 => self.fixed.target,
             6 => settings.capability.0 * 10 + settings.capability.1,
             7 => 0,
             8 => self.tuned.max_dynamic_shared.load(Relaxed),
@@ -188,7 +188,7 @@ impl Launch {
             return Err(Code::INVALID_VALUE);
         }
         if threads > self.function.fixed.max_threads as u64 {
-            return Err(Code::LAUNCH_OUT_OF_RESOURCES);
+            return Err(Code::INVALID_VALUE);
         }
         let most = self.function.tuned.max_dynamic_shared.load(Relaxed);
         if i64::from(self.shared_bytes) > i64::from(most) {
@@ -233,12 +233,21 @@ impl Launch {
     }
 
     /// Runs it to its end; what a kernel does wrong loses the device, as on hardware, and is told in words.
-    pub(crate) fn run(&self, driver: &Driver, device: &Device) -> Answer {
+    pub(crate) fn run(&self, scene: Scene<'_>) -> Answer {
+        let Scene { driver, device, touched } = scene;
         let mut memory = driver.space.snapshot(device.ordinal);
         memory.adopt(&self.function.placed.program, &self.function.placed.addresses);
         let geometry = LaunchGeometry { grid: self.grid, block: self.block, shared_bytes: self.shared_bytes };
         let options = driver.settings().launch;
-        match launch(&self.function.kernel, &geometry, &self.arguments, &mut memory, &options) {
+        let log = touched.map(|_| Arc::new(AccessLog::default()));
+        if let Some(log) = &log {
+            memory.watch(Arc::clone(log));
+        }
+        let ended = launch(&self.function.kernel, &geometry, &self.arguments, &mut memory, &options);
+        if let (Some(touched), Some(log)) = (touched, log) {
+            touched.borrow_mut().extend(order::spans_in(&log));
+        }
+        match ended {
             Ok(_) => Ok(()),
             Err(fault) => {
                 let code = code_of(&fault);

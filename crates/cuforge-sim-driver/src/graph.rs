@@ -25,6 +25,8 @@ pub(crate) struct Graph {
     pub(crate) handle: u64,
     /// Whether a node has it, a child or the body of a condition, so that the program cannot destroy it.
     pub(crate) owned: bool,
+    /// Whether a capture made it.
+    pub(crate) captured: bool,
     inner: Mutex<Inner>,
 }
 
@@ -161,7 +163,12 @@ impl Node {
 
 impl Graph {
     pub(crate) fn new(handle: u64, owned: bool) -> Self {
-        Self { handle, owned, inner: Mutex::default() }
+        Self { handle, owned, captured: false, inner: Mutex::default() }
+    }
+
+    /// A graph that a capture fills.
+    pub(crate) fn of_capture(handle: u64) -> Self {
+        Self { captured: true, ..Self::new(handle, false) }
     }
 
     /// What is in it, for as long as the answer is kept.
@@ -296,22 +303,24 @@ impl Inner {
         Ok(())
     }
 
-    /// Adds an edge; `INVALID_VALUE` for one that is there or that closes a circle.
+    /// Adds an edge; `INVALID_VALUE` for one that is there or leads to where it comes from. One that closes a larger circle
+    /// is found when the graph is instantiated, as measured.
     pub(crate) fn connect(&mut self, edge: Edge) -> Answer {
         self.check_dependencies(&[(edge.from, edge.data)])?;
         self.check_dependencies(&[(edge.to, PLAIN_EDGE)])?;
         let there = self.edges.iter().any(|other| (other.from, other.to) == (edge.from, edge.to));
-        if there || edge.from == edge.to || self.reaches(edge.to, edge.from) {
+        if there || edge.from == edge.to {
             return Err(Code::INVALID_VALUE);
         }
         self.edges.push(edge);
         Ok(())
     }
 
-    /// Takes an edge away.
+    /// Takes an edge away; one that is not there is no error, as measured.
     pub(crate) fn disconnect(&mut self, edge: Edge) -> Answer {
-        let at = self.edges.iter().position(|other| *other == edge).ok_or(Code::INVALID_VALUE)?;
-        self.edges.remove(at);
+        self.check_dependencies(&[(edge.from, edge.data)])?;
+        self.check_dependencies(&[(edge.to, PLAIN_EDGE)])?;
+        self.edges.retain(|other| *other != edge);
         Ok(())
     }
 

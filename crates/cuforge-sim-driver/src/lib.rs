@@ -38,6 +38,7 @@ mod handles;
 mod hold;
 mod library;
 mod module;
+mod order;
 mod physical;
 mod pool;
 mod settings;

@@ -209,13 +209,13 @@ fn fixed(module: &ptx::Module, text: &Text) -> Fixed {
     });
     let constants = module.variables().filter(|variable| variable.space == Space::Const);
     let constant_bytes: u64 = constants.filter_map(ptx::Variable::size_bytes).sum();
-    let (major, minor) = module.header().version;
+    let digits: String = module.header().target.chars().filter(char::is_ascii_digit).collect();
     Fixed {
         max_threads: least(threads, MAX_THREADS),
         local_bytes: i32::try_from(text.body.as_ref().map_or(0, local_bytes)).unwrap_or(i32::MAX),
         constant_bytes: i32::try_from(constant_bytes).unwrap_or(i32::MAX),
         registers: least(registers, REGISTERS_PER_THREAD),
-        ptx_version: (major * 10 + minor).cast_signed(),
+        target: digits.parse().unwrap_or_default(),
         cluster,
     }
 }

@@ -105,8 +105,12 @@ impl Driver {
 
     /// Pinned host memory; where it lies.
     pub(crate) fn allocate_host(&self, context: &Context, bytes: u64, flags: u32) -> Answer<u64> {
-        if bytes == 0 || flags & !0x7 != 0 {
+        if flags & !0x7 != 0 {
             return Err(Code::INVALID_VALUE);
+        }
+        if bytes == 0 {
+            // A driver answers success and null, as measured.
+            return Ok(0);
         }
         let physical = Physical::fresh(bytes, false)?;
         let base = physical.host_address() as u64;
@@ -155,8 +159,14 @@ impl Driver {
     pub(crate) fn map_physical(&self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
         let memory = self.physicals.get(handle).map_err(|_| Code::INVALID_VALUE)?;
         let whole = [base, bytes, offset].iter().all(|number| number.is_multiple_of(GRANULARITY));
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= memory.bytes);
-        if bytes == 0 || !whole || !inside || !self.space.is_reserved(base, bytes) {
+        if bytes == 0 || !whole {
+            return Err(Code::INVALID_VALUE);
+        }
+        if offset != 0 || bytes != memory.bytes {
+            // Memory is mapped as a whole or not at all, as measured.
+            return Err(Code::NOT_SUPPORTED);
+        }
+        if !self.space.is_reserved(base, bytes) {
             return Err(Code::INVALID_VALUE);
         }
         let window =

@@ -24,7 +24,16 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "`bounds`: what hardware finds; `races` (default): shared-memory hazards and conflicts between blocks \
          end a kernel too; `strict`: exited threads at a barrier as well",
     ),
-    ("CUFORGE_SIM_SEED", "order in which the warps of a block run; default 0"),
+    (
+        "CUFORGE_SIM_STREAM_RACES",
+        "`1`: work of different streams that touches the same bytes without an order between them loses the device; \
+         costs some of the speed",
+    ),
+    (
+        "CUFORGE_SIM_SEED",
+        "order in which the warps of a block run, and other than 0 how long streams linger before each piece of work; \
+         default 0",
+    ),
     ("CUFORGE_SIM_THREADS", "host threads of a kernel; default 0, one for each core"),
     (
         "CUFORGE_SIM_STEPS",
@@ -70,6 +79,7 @@ pub(crate) struct Settings {
     pub(crate) driver_version: i32,
     pub(crate) attributes: BTreeMap<i32, i32>,
     pub(crate) launch: LaunchOptions,
+    pub(crate) stream_races: bool,
     pub(crate) poison: bool,
     pub(crate) hidden: Vec<String>,
 }
@@ -103,6 +113,7 @@ impl Settings {
             driver_version: read(value, "CUFORGE_SIM_DRIVER_VERSION", version, 13_000),
             attributes: read(value, "CUFORGE_SIM_ATTRIBUTES", attributes, BTreeMap::new()),
             launch,
+            stream_races: value("CUFORGE_SIM_STREAM_RACES").as_deref() == Some("1"),
             poison: value("CUFORGE_SIM_POISON").as_deref() != Some("0"),
             hidden: value("CUFORGE_SIM_HIDE")
                 .map(|list| list.split(',').map(|name| name.trim().to_owned()).collect())

@@ -1,21 +1,27 @@
 //! Streams: queues of work, each with a thread that does one piece after the other.
 
 use parking_lot::{Condvar, Mutex};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::capture::Capture;
 use crate::codes::{Answer, Code};
 use crate::context::Context;
 use crate::device::Device;
 use crate::driver::Driver;
-use crate::work::{self, Op};
+use crate::order::{self, Clock, Stamp};
+use crate::work::{self, Op, Scene};
 
 /// `CU_STREAM_NON_BLOCKING`
 pub(crate) const NON_BLOCKING: u32 = 1;
 
 /// Least and greatest priority: lower numbers go first.
 pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
+
+/// How long a stream lingers at most.
+const MOST_LINGER_MICROSECONDS: u64 = 500;
 
 /// Which stream of its context it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,6 +44,8 @@ pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
     pub(crate) role: Role,
+    /// Its number among all streams.
+    number: u64,
     capture: Mutex<Option<Arc<Capture>>>,
     lane: Mutex<Lane>,
     changed: Condvar,
@@ -45,7 +53,9 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Default)]
 struct Lane {
-    queue: VecDeque<Op>,
+    queue: VecDeque<(Op, Option<Stamp>)>,
+    /// What happens before the next piece of work.
+    clock: Clock,
     submitted: u64,
     completed: u64,
     closed: bool,
@@ -63,6 +73,7 @@ impl Stream {
             flags,
             priority,
             role,
+            number: Driver::of_the_process().order.fresh_stream(),
             capture: Mutex::default(),
             lane: Mutex::default(),
             changed: Condvar::new(),
@@ -105,6 +116,14 @@ impl Stream {
 
     /// Queues work; gives its number.
     pub(crate) fn push(self: &Arc<Self>, op: Op) -> Answer<u64> {
+        let driver = Driver::of_the_process();
+        let watched = driver.settings().stream_races;
+        // Before its own lane is locked, as two streams may wait for each other's work.
+        let learned = match &op {
+            Op::Wait(mark) if watched => Some(mark.clock()),
+            Op::After(other, _) if watched => Some(other.clock()),
+            _ => None,
+        };
         let mut lane = self.lane.lock();
         if lane.closed {
             return Err(Code::INVALID_HANDLE);
@@ -115,10 +134,23 @@ impl Stream {
             thread.spawn(move || stream.work()).map_err(|_| Code::OUT_OF_MEMORY)?;
             lane.manned = true;
         }
-        lane.queue.push_back(op);
         lane.submitted += 1;
+        let stamp = watched.then(|| {
+            let lane = &mut *lane;
+            learned.iter().for_each(|clock| lane.clock.join(clock));
+            driver.order.stamp(self.number, lane.submitted, &mut lane.clock)
+        });
+        if let (Op::Reach(mark), Some(stamp)) = (&op, &stamp) {
+            mark.set_clock(stamp.clock());
+        }
+        lane.queue.push_back((op, stamp));
         self.changed.notify_all();
         Ok(lane.submitted)
+    }
+
+    /// All of its work so far, and what happens before that.
+    pub(crate) fn clock(&self) -> Clock {
+        self.lane.lock().clock.clone()
     }
 
     /// Returns once the piece of work with that number is done.
@@ -139,11 +171,11 @@ impl Stream {
     fn work(&self) {
         let driver = Driver::of_the_process();
         loop {
-            let op = {
+            let (op, stamp) = {
                 let mut lane = self.lane.lock();
                 loop {
-                    if let Some(op) = lane.queue.pop_front() {
-                        break op;
+                    if let Some(next) = lane.queue.pop_front() {
+                        break next;
                     }
                     if lane.closed {
                         return;
@@ -152,9 +184,40 @@ impl Stream {
                 }
             };
             driver.hold.pass();
-            work::perform(driver, &self.device, op);
+            self.linger(driver);
+            match stamp {
+                None => work::perform(Scene { driver, device: &self.device, touched: None }, op),
+                Some(stamp) => self.perform_watched(driver, op, &stamp),
+            }
             self.lane.lock().completed += 1;
             self.changed.notify_all();
+        }
+    }
+
+    /// Does a piece of work and holds what it touched against that of other streams.
+    fn perform_watched(&self, driver: &'static Driver, op: Op, stamp: &Stamp) {
+        let what = op.name();
+        let touched = RefCell::new(order::spans_of(&op));
+        work::perform(Scene { driver, device: &self.device, touched: Some(&touched) }, op);
+        let spans = touched.into_inner();
+        let seen_by_host = order::is_seen_by_host(&driver.space, &spans);
+        if let Some(race) = driver.order.finish(stamp, what, spans, seen_by_host) {
+            self.device.lose(Code::LAUNCH_FAILED, &race);
+        }
+    }
+
+    /// With a seed, waits a while that the seed picks, so that streams run in other orders against each other.
+    fn linger(&self, driver: &Driver) {
+        let seed = driver.settings().launch.seed;
+        if seed == 0 {
+            return;
+        }
+        let place = (self.number << 32) ^ self.lane.lock().completed;
+        let mixed =
+            (seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 40;
+        // Every other piece of work goes on at once.
+        if mixed & 1 == 0 {
+            std::thread::sleep(Duration::from_micros((mixed >> 1) % MOST_LINGER_MICROSECONDS));
         }
     }
 }

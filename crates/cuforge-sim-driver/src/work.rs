@@ -1,5 +1,6 @@
 //! Pieces of work that streams do: copies, fills, kernels, marks, waits.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::driver::Driver;
 use crate::event::Mark;
 use crate::exec::Plan;
 use crate::function::Launch;
+use crate::order::Span;
 use crate::stream::Stream;
 use crate::transfer::{Copy, Fill};
 
@@ -67,33 +69,43 @@ pub(crate) enum Op {
     Graph(Arc<Plan>),
 }
 
+/// Where work is done, and what notes what it touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) driver: &'static Driver,
+    pub(crate) device: &'a Device,
+    /// Stretches that kernels have touched, if races between streams are looked for.
+    pub(crate) touched: Option<&'a RefCell<Vec<Span>>>,
+}
+
 /// Does a piece of work. A lost device does none but what others wait for; what cannot be done loses it.
-pub(crate) fn perform(driver: &'static Driver, device: &Device, op: Op) {
+pub(crate) fn perform(scene: Scene<'_>, op: Op) {
     match op {
         Op::Reach(mark) => mark.reach(),
         Op::Wait(mark) => mark.wait(),
         Op::After(stream, position) => stream.wait_for(position),
-        _ if device.lost().is_some() => {}
+        _ if scene.device.lost().is_some() => {}
         op => {
-            let done = catch_unwind(AssertUnwindSafe(|| attempt(driver, device, &op)));
+            let done = catch_unwind(AssertUnwindSafe(|| attempt(scene, &op)));
             let failed = match done {
                 Ok(Ok(())) => return,
                 Ok(Err(code)) => code,
                 Err(_) => Code::UNKNOWN,
             };
             // A kernel that faults has said so itself, and the first word stays.
-            device.lose(failed, op.words());
+            scene.device.lose(failed, op.words());
         }
     }
 }
 
-fn attempt(driver: &'static Driver, device: &Device, op: &Op) -> Answer {
+fn attempt(scene: Scene<'_>, op: &Op) -> Answer {
+    let Scene { driver, device, .. } = scene;
     // What was valid when it was queued may have been freed since: then hardware finds no memory there.
     let gone = |_| Code::ILLEGAL_ADDRESS;
     match op {
         Op::Copy(copy) => driver.space.copy(copy).map_err(gone),
         Op::Fill(fill) => driver.space.fill(fill).map_err(gone),
-        Op::Kernel(launch) => launch.run(driver, device),
+        Op::Kernel(launch) => launch.run(scene),
         Op::Call(Call::Host(function, data)) => {
             function(*data);
             Ok(())
@@ -114,7 +126,7 @@ fn attempt(driver: &'static Driver, device: &Device, op: &Op) -> Answer {
         },
         Op::Free(address) => driver.end_allocation(*address),
         Op::Graph(plan) => {
-            plan.run(driver, device);
+            plan.run(scene);
             Ok(())
         }
         Op::Reach(_) | Op::Wait(_) | Op::After(..) => Ok(()),
@@ -122,6 +134,20 @@ fn attempt(driver: &'static Driver, device: &Device, op: &Op) -> Answer {
 }
 
 impl Op {
+    /// What it is, in the middle of a sentence.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Copy(_) => "a copy".to_owned(),
+            Self::Fill(_) => "a fill".to_owned(),
+            Self::Kernel(launch) => format!("the kernel {}", launch.function.kernel.name()),
+            Self::Graph(_) => "a graph".to_owned(),
+            Self::Write(_) | Self::Await(..) => "a stream's word".to_owned(),
+            Self::Call(_) | Self::Reach(_) | Self::Wait(_) | Self::After(..) | Self::Free(_) => {
+                "other work".to_owned()
+            }
+        }
+    }
+
     /// What it is, for a person.
     fn words(&self) -> &'static str {
         match self {

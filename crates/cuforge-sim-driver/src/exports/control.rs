@@ -104,7 +104,8 @@ pub(crate) extern "C" fn cuforgeSimHold(on: c_int) {
 }
 
 /// `long long cuforgeSimCount(const char *what)`: `used_bytes` (of all devices), `mapped_bytes`, `contexts`, `streams`,
-/// `events`, `modules`, `functions`, `graphs`, `nodes`, `execs`, `physicals`, `pools`, `captures`; -1 for anything else.
+/// `events`, `modules`, `functions`, `graphs`, `nodes`, `execs`, `physicals`, `pools`, `captures`,
+/// `captured_graphs`, `captured_execs`; -1 for anything else.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuforgeSimCount(what: Text) -> i64 {
     guarded(-1, || {
@@ -125,6 +126,8 @@ pub(crate) extern "C" fn cuforgeSimCount(what: Text) -> i64 {
             "execs" => driver.execs.len() as i64,
             "physicals" => driver.physicals.len() as i64,
             "pools" => driver.pools.len() as i64,
+            "captured_graphs" => driver.graphs.all().iter().filter(|graph| graph.captured).count() as i64,
+            "captured_execs" => driver.execs.all().iter().filter(|exec| exec.captured).count() as i64,
             "captures" => driver.captures.lock().len() as i64,
             _ => -1,
         })

@@ -162,6 +162,7 @@ fn wait(driver: &'static Driver, copy: Copy) -> Answer {
         return Ok(());
     }
     driver.space.check_copy(&copy)?;
+    capture::forbid_legacy_work(&context)?;
     let stream = context.legacy();
     let position = context.submit(&stream, Op::Copy(copy))?;
     driver.wait_for_stream(&stream, position)

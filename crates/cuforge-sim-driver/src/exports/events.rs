@@ -21,7 +21,7 @@ exports! {
 
     Initialised cuEventDestroy_v2(event: u64) since 4000,
     "Returns at once; streams that wait for it go on waiting.", |driver| {
-        driver.events.remove(event).map(|_| ())
+        check(driver, &*driver.events.remove(event)?)
     }
 
     Live cuEventRecord(event: u64, stream: u64) since 2000,
@@ -37,18 +37,26 @@ exports! {
     Live cuEventQuery(event: u64) since 2000,
     "NOT_READY until the stream has come to it; CAPTURED_EVENT for one recorded in a capture.", |driver| {
         let event = driver.events.get(event)?;
-        match event.asked()? {
+        let asked = event.asked()?;
+        capture::forbid_unsafe_call(driver)?;
+        match asked {
             Some(mark) if mark.time().is_none() => Err(Code::NOT_READY),
-            _ => check(driver, &event),
+            mark => {
+                mark.iter().for_each(|mark| driver.order.host_saw(&mark.clock()));
+                check(driver, &event)
+            }
         }
     }
 
     Live cuEventSynchronize(event: u64) since 2000,
     "Waits; answers the code of a fault.", |driver| {
         let event = driver.events.get(event)?;
-        if let Some(mark) = event.asked()? {
+        let asked = event.asked()?;
+        capture::forbid_unsafe_call(driver)?;
+        if let Some(mark) = asked {
             let _waiting = driver.hold.host_waits();
             mark.wait();
+            driver.order.host_saw(&mark.clock());
         }
         check(driver, &event)
     }

@@ -74,7 +74,11 @@ exports! {
     "Checked and without effect: there is nothing to upload.", |driver| {
         driver.execs.get(exec)?;
         let stream = driver.stream(stream)?;
-        if stream.is_capturing() { Err(Code::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+        if let Some(capture) = stream.capture() {
+            capture.invalidate();
+            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(())
     }
 
     Initialised cuGraphExecKernelNodeSetParams_v2(exec: u64, node: u64, params: In<KernelParams>) since 12000,

@@ -364,9 +364,11 @@ fn add_conditional(
     // Two bodies of an IF, and SWITCH, came with CUDA 12.8.
     let newer = kind == Choice::Switch || kind == Choice::If && own.size == 2;
     let version = driver.settings().driver_version;
-    if own.size == 0 || own.size > most || !driver.is_condition(own.condition) || newer && version < 12_080 {
+    if own.size == 0 || own.size > most || newer && version < 12_080 {
         return Err(Code::INVALID_VALUE);
     }
+    // A condition is for one node.
+    driver.use_condition(own.condition)?;
     let graph = driver.graphs.get(graph)?;
     let after = front(after, edges, count)?;
     let bodies: Vec<_> =

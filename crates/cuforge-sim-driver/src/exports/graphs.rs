@@ -97,22 +97,22 @@ exports! {
     }
 
     Initialised cuGraphAddDependencies(graph: u64, from: In<u64>, to: In<u64>, count: usize) since 10000,
-    "Edges; none twice, no circle.", |driver| {
+    "Edges, none twice; a circle is found when the graph is instantiated, as measured.", |driver| {
         change(driver, graph, (from, to, In::inner(0)), count, true)
     }
 
     Initialised cuGraphAddDependencies_v2(graph: u64, from: In<u64>, to: In<u64>, data: In<EdgeData>, count: usize) since 12030,
-    "Edges with data; none twice, no circle.", |driver| {
+    "Edges with data, none twice.", |driver| {
         change(driver, graph, (from, to, data), count, true)
     }
 
     Initialised cuGraphRemoveDependencies(graph: u64, from: In<u64>, to: In<u64>, count: usize) since 10000,
-    "Edges that are there.", |driver| {
+    "One that is not there is no error, as measured.", |driver| {
         change(driver, graph, (from, to, In::inner(0)), count, false)
     }
 
     Initialised cuGraphRemoveDependencies_v2(graph: u64, from: In<u64>, to: In<u64>, data: In<EdgeData>, count: usize) since 12030,
-    "Edges that are there, with their data.", |driver| {
+    "With their data; one that is not there is no error.", |driver| {
         change(driver, graph, (from, to, data), count, false)
     }
 

@@ -106,10 +106,14 @@ fn packed(extra: usize, bytes: usize) -> Answer<Vec<u8>> {
         }
         at += 2 * size_of::<usize>();
     }
-    if size.is_none_or(|size| size < bytes) {
-        return Err(Code::INVALID_VALUE);
+    // More than the kernel takes is refused, less is not, as measured.
+    let size = size.ok_or(Code::INVALID_VALUE)?;
+    if size > bytes {
+        return Err(Code::LAUNCH_OUT_OF_RESOURCES);
     }
-    In::<u8>::inner(buffer).list(bytes)
+    let mut arguments = In::<u8>::inner(buffer).list(size)?;
+    arguments.resize(bytes, 0);
+    Ok(arguments)
 }
 
 impl Config {

@@ -111,13 +111,15 @@ fn load_bytes(driver: &'static Driver, out: Out<u64>, bytes: &[u8], options: &[(
     };
     said(INFO_LOG, "")?;
     said(ERROR_LOG, "")?;
-    // ELF; the wrapper and the head of a fat binary.
-    let binary = [&b"\x7fELF"[..], b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"];
-    if binary.iter().any(|magic| bytes.starts_with(magic)) {
+    if is_binary(bytes) {
         said(ERROR_LOG, "no kernel image for the simulated device: it runs PTX")?;
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Code::INVALID_IMAGE)?;
+    if !text.contains(".version") {
+        // Neither an image nor PTX, as measured.
+        return Err(Code::INVALID_IMAGE);
+    }
     let (text, program) = match module::read(text, driver.settings()) {
         Ok(read) => read,
         Err(rejection) => {
@@ -144,6 +146,15 @@ fn load_bytes(driver: &'static Driver, out: Out<u64>, bytes: &[u8], options: &[(
         functions: Mutex::default(),
     });
     out.put(module.handle)
+}
+
+/// Whether an image is code for some GPU: the wrapper or the head of a fat binary, or an ELF file for CUDA. Of an image
+/// that a pointer names only what stands before the first zero byte is known, so any ELF head of seven bytes will do.
+fn is_binary(bytes: &[u8]) -> bool {
+    const FAT: [&[u8]; 2] = [b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"];
+    // Magic, 64 bits, little-endian, version 1.
+    const ELF: &[u8] = b"\x7fELF\x02\x01\x01";
+    FAT.iter().any(|magic| bytes.starts_with(magic)) || bytes.starts_with(ELF)
 }
 
 fn find(driver: &Driver, module: &Module, name: &str) -> Answer<Arc<Function>> {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::boundary::{In, Out, exports};
+use crate::boundary::{In, Out, exports, planned_failure};
 use crate::capture::{self, Mode};
 use crate::codes::{Answer, Code};
 use crate::context::Context;
@@ -34,18 +34,22 @@ exports! {
     }
 
     Live cuStreamSynchronize(stream: u64) since 2000,
-    "Waits; answers the code of a fault. Invalidates a capture as measured on hardware.", |driver| {
+    "Waits; answers the code of a fault. Invalidates captures as `cuStreamQuery` does.", |driver| {
         let stream = driver.stream(stream)?;
         capture::forbid_on_stream(driver, &stream)?;
         driver.wait_for_stream(&stream, stream.submitted())
     }
 
     Live cuStreamQuery(stream: u64) since 2000,
-    "NOT_READY while work is queued or running. Invalidates a capture as measured on hardware.", |driver| {
+    "NOT_READY while work is queued or running. Invalidates its own capture, and those that the calling thread must not disturb, as measured.", |driver| {
         let stream = driver.stream(stream)?;
         capture::forbid_on_stream(driver, &stream)?;
         stream.device.check()?;
-        if stream.is_idle() { stream.device.check() } else { Err(Code::NOT_READY) }
+        if !stream.is_idle() {
+            return Err(Code::NOT_READY);
+        }
+        driver.order.host_saw(&stream.clock());
+        stream.device.check()
     }
 
     Live cuStreamWaitEvent(stream: u64, event: u64, flags: u32) since 3020,
@@ -129,7 +133,12 @@ exports! {
     Live cuStreamEndCapture(stream: u64, graph: Out<u64>) since 10000,
     "UNMATCHED, WRONG_THREAD, INVALIDATED and UNJOINED as by the rules; then the graph is null.", |driver| {
         graph.required()?;
-        let ended = capture::end(driver, &driver.stream(stream)?);
+        let planned = planned_failure();
+        let mut ended = capture::end(driver, &driver.stream(stream)?);
+        if let (Some(code), Ok(made)) = (planned, &ended) {
+            driver.graphs.get(*made)?.end(driver);
+            ended = Err(code);
+        }
         graph.put(*ended.as_ref().unwrap_or(&0))?;
         ended.map(|_| ())
     }

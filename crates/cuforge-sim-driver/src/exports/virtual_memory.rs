@@ -73,7 +73,7 @@ exports! {
     }
 
     Live cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: u64) since 10020,
-    "Behind reserved addresses; no access before it is set. Running kernels keep what they saw.", |driver| {
+    "All of it, behind reserved addresses (a part is NOT_SUPPORTED, as measured); no access before it is set. Running kernels keep what they saw.", |driver| {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }

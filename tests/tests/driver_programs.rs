@@ -1,0 +1,161 @@
+//! Other people's programs on the simulated driver: cudarc's own safe API, and a C program of the driver API.
+
+#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
+
+use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg, sys};
+use cudarc::nvrtc::Ptx;
+use cuforge_sim_driver::Library;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SAXPY: &str = include_str!("../kernels/plain.ptx");
+
+/// A folder of this test with the driver under the names that programs look for.
+fn driver(test: &str) -> Library {
+    let folder =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("driver-{test}-{}", std::process::id()));
+    Library::built().unwrap().install(&folder).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs one test of this program again, in a process whose loader finds the simulated driver.
+fn alone(test: &str) -> String {
+    let library = driver(test);
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("CUFORGE_CHILD", "1")
+        .env("LD_LIBRARY_PATH", library.folder())
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(library.folder()).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn cudarcs_safe_api_runs_unchanged() {
+    if std::env::var_os("CUFORGE_CHILD").is_some() {
+        contexts_and_copies();
+        launches_on_tracked_streams();
+        graphs();
+        println!("cudarc is content");
+        return;
+    }
+    let said = alone("cudarcs_safe_api_runs_unchanged");
+    assert!(said.contains("cudarc is content"), "{said}");
+}
+
+fn contexts_and_copies() {
+    assert_eq!(CudaContext::device_count().unwrap(), 1);
+    let context = CudaContext::new(0).unwrap();
+    assert_eq!(context.name().unwrap(), "cuforge simulated device");
+    assert_eq!(context.compute_capability().unwrap(), (9, 0));
+    let warp = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE).unwrap();
+    let (free, total) = context.mem_get_info().unwrap();
+    assert!(warp == 32 && free <= total && total == context.total_mem().unwrap());
+    let stream = context.default_stream();
+    let host: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+    let device = stream.clone_htod(&host).unwrap();
+    let copied = stream.clone_dtod(&device).unwrap();
+    assert_eq!(stream.clone_dtoh(&copied).unwrap(), host);
+    assert_eq!(stream.clone_dtoh(&copied.slice(10..20)).unwrap(), host[10..20]);
+    let mut zeros = stream.alloc_zeros::<u32>(64).unwrap();
+    assert_eq!(stream.clone_dtoh(&zeros).unwrap(), [0; 64]);
+    stream.memcpy_htod(&[7u32; 64], &mut zeros).unwrap();
+    stream.memset_zeros(&mut zeros.slice_mut(32..)).unwrap();
+    let mixed = stream.clone_dtoh(&zeros).unwrap();
+    assert!(mixed[..32] == [7; 32] && mixed[32..] == [0; 32]);
+    // SAFETY: written before it is read.
+    let mut pinned = unsafe { context.alloc_pinned::<u32>(64) }.unwrap();
+    pinned.as_mut_slice().unwrap().fill(9);
+    stream.memcpy_htod(&pinned, &mut zeros).unwrap();
+    stream.memcpy_dtoh(&zeros, &mut pinned).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [9; 64]);
+    context.check_err().unwrap();
+}
+
+fn launches_on_tracked_streams() {
+    const N: usize = 10_000;
+    let context = CudaContext::new(0).unwrap();
+    let module = context.load_module(Ptx::from_src(SAXPY)).unwrap();
+    let saxpy = module.load_function("saxpy").unwrap();
+    assert!(module.load_function("no_such").is_err());
+    assert_eq!(saxpy.max_threads_per_block().unwrap(), 1024);
+    let (stream, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    let x = stream.clone_htod(&vec![2f32; N]).unwrap();
+    let mut y = other.clone_htod(&vec![1f32; N]).unwrap();
+    let start = stream.record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT)).unwrap();
+    for _ in 0..3 {
+        let mut launch = stream.launch_builder(&saxpy);
+        let (a, n) = (10f32, N as u32);
+        launch.arg(&mut y).arg(&x).arg(&a).arg(&n);
+        // SAFETY: the arguments are those of the kernel, and it stays within n elements.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+    }
+    let end = stream.record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT)).unwrap();
+    // Read on the other stream: cudarc's events order it behind the launches.
+    assert_eq!(other.clone_dtoh(&y).unwrap(), vec![61f32; N]);
+    end.synchronize().unwrap();
+    assert!(start.elapsed_ms(&end).unwrap() > 0.0 && end.is_complete());
+    other.join(&stream).unwrap();
+    let forked = stream.fork().unwrap();
+    forked.synchronize().unwrap();
+    context.synchronize().unwrap();
+    context.check_err().unwrap();
+}
+
+fn graphs() {
+    const N: usize = 512;
+    let context = CudaContext::new(0).unwrap();
+    // SAFETY: one stream uses each buffer.
+    unsafe { context.disable_event_tracking() };
+    let module = context.load_module(Ptx::from_src(SAXPY)).unwrap();
+    let saxpy = module.load_function("saxpy").unwrap();
+    let stream = context.new_stream().unwrap();
+    let x = stream.clone_htod(&vec![1f32; N]).unwrap();
+    let mut y = stream.clone_htod(&vec![0f32; N]).unwrap();
+    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    for _ in 0..2 {
+        let mut launch = stream.launch_builder(&saxpy);
+        let (a, n) = (1f32, N as u32);
+        launch.arg(&mut y).arg(&x).arg(&a).arg(&n);
+        // SAFETY: as above.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+    }
+    let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0)).unwrap().unwrap();
+    assert_eq!(stream.clone_dtoh(&y).unwrap(), vec![0f32; N], "a capture runs nothing");
+    graph.upload().unwrap();
+    for _ in 0..5 {
+        graph.launch().unwrap();
+    }
+    assert_eq!(stream.clone_dtoh(&y).unwrap(), vec![10f32; N]);
+    drop(graph);
+    context.check_err().unwrap();
+}
+
+#[test]
+fn a_c_program_of_the_driver_api_runs_unchanged() {
+    let library = driver("c");
+    let program = library.folder().join("driver_api");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/driver_api.c");
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-O1", "-Wall", "-Werror"])
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(library.folder())
+        .arg("-lcuda")
+        .output()
+        .unwrap_or_else(|error| panic!("a C compiler, which Rust links with too: {error}"));
+    assert!(compiled.status.success(), "{}", said(&compiled));
+    let output = Command::new(&program).env("LD_LIBRARY_PATH", library.folder()).output().unwrap();
+    std::fs::remove_dir_all(library.folder()).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("all as the manual says"), "{}", said(&output));
+    assert!(said(&output).contains("out of bounds"), "the fault is told in words: {}", said(&output));
+}
