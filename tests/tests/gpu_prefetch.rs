@@ -35,7 +35,7 @@ fn check_late(
 ) {
     let view = view.bound_to(0, 0, Access::StorageRead).unwrap();
     let mut values = pack(&[seed, WORDS]);
-    values.extend(nanoseconds.to_le_bytes());
+    values.extend((nanoseconds / u64::from(rig.rounds(1, 20))).to_le_bytes());
     let arguments = Arguments { views: &[view, wrong], by_value: &values };
     let slab = rig.slab.clone();
     kernel.launch(&mut rig.stream, &slab, arguments, Extent::Elements(u64::from(WORDS))).unwrap();
@@ -60,6 +60,7 @@ fn a_guarded_prefetch_is_never_wrong_in_100_000_rounds() {
 
 fn guarded(rounds: u32) {
     let mut rig = Rig::new(8);
+    let rounds = rig.rounds(rounds, 100);
     let (kernel, wrong) = late_check(&rig);
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 2).unwrap();
     let start = Instant::now();
@@ -190,7 +191,7 @@ fn without_the_guard_of_the_copy_results_are_wrong() {
     let mut copies = Stream::new(&rig.device).unwrap();
     let mut source = Some(rig.device.pinned(BYTES).unwrap());
     let slab = rig.slab.clone();
-    for seed in 0..200 {
+    for seed in 0..rig.rounds(200, 20) {
         let mut bytes = source.take().unwrap();
         sequence(seed, bytes.as_mut_slice());
         copies.wait_for(&mut rig.stream).unwrap();
@@ -234,6 +235,7 @@ fn tickets_and_mailboxes_bring_what_was_there_and_allocate_nothing() {
         assert!(first && got == expected, "round {seed}");
     };
     round(&mut rig, 0);
-    let made = allocations(|| (1..1_000).for_each(|seed| round(&mut rig, seed)));
+    let rounds = rig.rounds(1_000, 100);
+    let made = allocations(|| (1..rounds).for_each(|seed| round(&mut rig, seed)));
     assert_eq!(made, 0);
 }

@@ -168,8 +168,8 @@ fn a_driver_that_refuses_a_launch_or_the_end_leaves_nothing() {
         ("cuStreamBeginCapture_v2", 1),
         ("cuStreamEndCapture", 1),
         ("cuGraphGetNodes", 1),
-        ("cuGraphGetEdges", 1),
-        ("cuStreamGetCaptureInfo_v2", 2),
+        ("cuGraphGetEdges_v2", 1),
+        ("cuStreamGetCaptureInfo_v3", 2),
     ] {
         rig.sim.fail(call, at, 2);
         let error = rig.stream.capture(|scope| {

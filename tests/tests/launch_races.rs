@@ -38,7 +38,8 @@ fn uploads(seed: u32, guarded: bool) -> String {
                     slab.upload(copies, &rig.x, taken, N as usize * 4).map_err(|unsent| unsent.error)?;
                 rig.stream.wait_for(copies)?;
                 let arguments = Arguments { views: &views, by_value: &values };
-                rig.pipeline.launch(&mut rig.stream, &slab, arguments, rig.extent())?;
+                let extent = rig.extent();
+                rig.pipeline.launch(&mut rig.stream, &slab, arguments, extent)?;
                 *source = Some(upload.wait()?);
                 Ok(())
             };
@@ -80,7 +81,8 @@ fn a_prefetcher_is_clean_under_every_seed() {
             let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
             let x = lease.view().bound_to(0, 1, Access::StorageRead).unwrap();
             let arguments = Arguments { views: &[rig.y, x], by_value: &values };
-            rig.pipeline.launch(&mut rig.stream, &slab, arguments, rig.extent()).unwrap();
+            let extent = rig.extent();
+            rig.pipeline.launch(&mut rig.stream, &slab, arguments, extent).unwrap();
         }
         rig.stream.synchronize().unwrap();
         assert_eq!(rig.sim.fault(), "", "seed {seed}");

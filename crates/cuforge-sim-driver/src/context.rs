@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 
 use crate::codes::{Answer, Code};
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::machine::Machine;
 use crate::stream::{Role, Stream};
 use crate::work::Op;
 
@@ -18,6 +18,7 @@ use crate::work::Op;
 pub(crate) struct Context {
     pub(crate) handle: u64,
     pub(crate) device: Arc<Device>,
+    machine: &'static Machine,
     pub(crate) primary: bool,
     pub(crate) flags: AtomicU32,
     /// False once it has been destroyed.
@@ -35,10 +36,17 @@ thread_local! {
 }
 
 impl Context {
-    pub(crate) fn new(handle: u64, device: Arc<Device>, primary: bool, flags: u32) -> Self {
+    pub(crate) fn new(
+        machine: &'static Machine,
+        handle: u64,
+        device: Arc<Device>,
+        primary: bool,
+        flags: u32,
+    ) -> Self {
         Self {
             handle,
             device,
+            machine,
             primary,
             flags: AtomicU32::new(flags),
             alive: AtomicBool::new(true),
@@ -75,9 +83,9 @@ impl Context {
     }
 
     /// Ends it: its streams take no more work.
-    pub(crate) fn destroy(&self, driver: &Driver) {
+    pub(crate) fn destroy(&self) {
         self.alive.store(false, Ordering::Release);
-        self.wait(driver);
+        self.wait();
         for stream in self.streams() {
             stream.close();
         }
@@ -91,7 +99,8 @@ impl Context {
         priority: i32,
         role: Role,
     ) -> Arc<Stream> {
-        let stream = Arc::new(Stream::new(handle, self, flags, priority, role));
+        let stream =
+            Arc::new(Stream::new(self.machine, (&self.device, self.handle), handle, (flags, priority), role));
         let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(Arc::downgrade(&stream));
@@ -116,11 +125,11 @@ impl Context {
     }
 
     /// Waits until all work that was submitted is done.
-    pub(crate) fn wait(&self, driver: &Driver) {
-        let _waiting = driver.hold.host_waits();
+    pub(crate) fn wait(&self) {
+        let _waiting = self.machine.hold.host_waits();
         for stream in self.streams() {
             stream.wait_for(stream.submitted());
-            driver.order.host_saw(&stream.clock());
+            self.machine.order.host_saw(&stream.clock());
         }
     }
 
@@ -135,8 +144,7 @@ impl Context {
                 for other in self.streams() {
                     let blocking = other.is_blocking() && !Arc::ptr_eq(&other, stream);
                     if blocking && !other.is_idle() {
-                        let position = other.submitted();
-                        stream.push(Op::After(other, position))?;
+                        stream.push(other.after())?;
                     }
                 }
             }
@@ -144,7 +152,7 @@ impl Context {
                 if let Some(legacy) = self.legacy.get()
                     && !legacy.is_idle()
                 {
-                    stream.push(Op::After(Arc::clone(legacy), legacy.submitted()))?;
+                    stream.push(legacy.after())?;
                 }
             }
             _ => {}

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::codes::{Answer, Code};
-use crate::context::Context;
 
 /// One device.
 #[derive(Debug)]
@@ -16,18 +15,9 @@ pub(crate) struct Device {
     pub(crate) capacity: u64,
     /// High-water mark of the memory of allocation nodes.
     pub(crate) most_graph_bytes: AtomicU64,
-    pub(crate) primary: Mutex<Primary>,
     /// The code that every later call answers; 0 while there is none.
     lost: AtomicI32,
     fault: Mutex<Option<String>>,
-}
-
-/// The primary context of a device.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    pub(crate) context: Option<Arc<Context>>,
-    pub(crate) retained: u32,
-    pub(crate) flags: u32,
 }
 
 impl Device {
@@ -37,7 +27,6 @@ impl Device {
             used: Arc::default(),
             capacity,
             most_graph_bytes: AtomicU64::new(0),
-            primary: Mutex::default(),
             lost: AtomicI32::new(0),
             fault: Mutex::new(None),
         }

@@ -2,66 +2,66 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::calls;
-use crate::capture::Capture;
+use crate::captured::Capture;
 use crate::codes::{Answer, Code};
+use crate::conditions::Conditions;
 use crate::context::Context;
 use crate::device::Device;
 use crate::event::Event;
 use crate::exec::Exec;
 use crate::function::Function;
-use crate::graph::{Graph, Node};
+use crate::graph::Tables;
 use crate::handles::{Kind, Registry};
-use crate::hold::Hold;
+use crate::machine::Machine;
 use crate::module::Module;
-use crate::order::Order;
-use crate::pool::{PhysicalMemory, Pool};
 use crate::settings::Settings;
-use crate::space::{Owner, Space};
 use crate::stream::Stream;
-use crate::work::{Op, Word};
 
-/// The driver of this copy of the library. Each copy of the file that a process loads has one of its own.
+/// The driver of this copy of the library. Each copy of the file that a process loads has one of its own. It has all
+/// that its machine has.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    settings: Settings,
+    machine: Machine,
     initialised: AtomicBool,
-    pub(crate) devices: Vec<Arc<Device>>,
-    pub(crate) space: Space,
-    pub(crate) hold: Hold,
-    pub(crate) order: Order,
+    /// The primary context of each device.
+    primaries: Vec<Mutex<Primary>>,
     pub(crate) contexts: Registry<Context>,
     pub(crate) streams: Registry<Stream>,
     pub(crate) events: Registry<Event>,
     pub(crate) modules: Registry<Module>,
     pub(crate) functions: Registry<Function>,
-    pub(crate) physicals: Registry<PhysicalMemory>,
-    pub(crate) pools: Registry<Pool>,
-    pub(crate) graphs: Registry<Graph>,
-    pub(crate) nodes: Registry<Node>,
+    pub(crate) tables: Tables,
     pub(crate) execs: Registry<Exec>,
+    pub(crate) conditions: Conditions,
     /// Captures that are going on.
     pub(crate) captures: Mutex<Vec<Arc<Capture>>>,
     next_capture: AtomicU64,
     /// Of each clone, the new handle of each node.
     pub(crate) clones: Mutex<HashMap<u64, HashMap<u64, u64>>>,
-    /// Addresses of the values of conditions, with the value at the start of each launch if there is one.
-    conditions: Mutex<HashMap<u64, Condition>>,
 }
 
-/// A condition of a graph.
-#[derive(Clone, Copy, Debug)]
-struct Condition {
-    /// Its value at the start of each launch, if it is set then.
-    default: Option<u32>,
-    /// Whether a node has it.
-    used: bool,
+/// The primary context of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Primary {
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) retained: u32,
+    pub(crate) flags: u32,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
+
+impl Deref for Driver {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
 
 impl Driver {
     /// The one there is; the first call reads the settings, which stay as they are from then on.
@@ -78,37 +78,22 @@ impl Driver {
     }
 
     fn new(settings: Settings) -> Self {
-        let device = |ordinal| Arc::new(Device::new(ordinal, settings.memory_bytes));
-        let driver = Self {
-            devices: (0..settings.devices).map(device).collect(),
+        Self {
             initialised: AtomicBool::new(false),
-            space: Space::default(),
-            hold: Hold::default(),
-            order: Order::default(),
+            primaries: (0..settings.devices).map(|_| Mutex::default()).collect(),
             contexts: Registry::new(Kind::Context),
             streams: Registry::new(Kind::Stream),
             events: Registry::new(Kind::Event),
             modules: Registry::new(Kind::Module),
             functions: Registry::new(Kind::Function),
-            physicals: Registry::new(Kind::Physical),
-            pools: Registry::new(Kind::Pool),
-            graphs: Registry::new(Kind::Graph),
-            nodes: Registry::new(Kind::Node),
+            tables: Tables::default(),
             execs: Registry::new(Kind::Exec),
+            conditions: Conditions::default(),
             captures: Mutex::default(),
             next_capture: AtomicU64::new(1),
             clones: Mutex::default(),
-            conditions: Mutex::default(),
-            settings,
-        };
-        for ordinal in 0..driver.settings.devices {
-            driver.pools.add(|handle| Pool::of_device(handle, ordinal));
+            machine: Machine::new(settings),
         }
-        driver
-    }
-
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// `cuInit`.
@@ -129,17 +114,24 @@ impl Driver {
         Context::top().map_or(Ok(()), |context| context.device.check())
     }
 
-    /// Loses every device.
-    pub(crate) fn lose_all(&self, code: Code, what: &str) {
-        for device in &self.devices {
-            device.lose(code, what);
-        }
+    /// The primary context of a device.
+    pub(crate) fn primary(&self, device: &Device) -> Answer<&Mutex<Primary>> {
+        self.primaries.get(device.ordinal).ok_or(Code::INVALID_DEVICE)
     }
 
-    /// A device by its ordinal, which is its `CUdevice` too.
-    pub(crate) fn device(&self, ordinal: i32) -> Answer<&Arc<Device>> {
-        let ordinal = usize::try_from(ordinal).map_err(|_| Code::INVALID_DEVICE)?;
-        self.devices.get(ordinal).ok_or(Code::INVALID_DEVICE)
+    /// The context of a stream; `CONTEXT_IS_DESTROYED` once that is gone.
+    pub(crate) fn context_of(&self, stream: &Stream) -> Answer<Arc<Context>> {
+        self.contexts.get(stream.context_handle).map_err(|_| Code::CONTEXT_IS_DESTROYED)
+    }
+
+    /// The capture that a stream takes part in.
+    pub(crate) fn capture_of(&self, stream: &Stream) -> Option<Arc<Capture>> {
+        self.capture(stream.capture()?.id)
+    }
+
+    /// A capture that is going on.
+    pub(crate) fn capture(&self, id: u64) -> Option<Arc<Capture>> {
+        self.captures.lock().iter().find(|capture| capture.mark.id == id).cloned()
     }
 
     /// A context by its handle, or for 0 the calling thread's.
@@ -160,15 +152,16 @@ impl Driver {
     }
 
     /// Makes the primary context, or one more user of it.
-    pub(crate) fn retain_primary(&self, device: &Arc<Device>) -> Answer<Arc<Context>> {
+    pub(crate) fn retain_primary(&'static self, device: &Arc<Device>) -> Answer<Arc<Context>> {
         device.check()?;
-        let mut primary = device.primary.lock();
+        let mut primary = self.primary(device)?.lock();
         let context = match &primary.context {
             Some(context) => Arc::clone(context),
             None => {
                 let flags = primary.flags;
-                let context =
-                    self.contexts.add(|handle| Context::new(handle, Arc::clone(device), true, flags));
+                let context = self
+                    .contexts
+                    .add(|handle| Context::new(&self.machine, handle, Arc::clone(device), true, flags));
                 primary.context = Some(Arc::clone(&context));
                 context
             }
@@ -179,7 +172,7 @@ impl Driver {
 
     /// Ends a context and all that belongs to it.
     pub(crate) fn destroy_context(&self, context: &Context) {
-        context.destroy(self);
+        context.destroy();
         let handle = context.handle;
         // A context that is gone already has no handle to end.
         let _ = self.contexts.remove(handle);
@@ -201,29 +194,5 @@ impl Driver {
     /// A number for a capture.
     pub(crate) fn next_capture(&self) -> u64 {
         self.next_capture.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A condition: its handle is where its value lies, so that a kernel sets it by a store.
-    pub(crate) fn create_condition(&self, context: &Context, default: u32, assign: bool) -> Answer<u64> {
-        let address = self.allocate(context, 4, Owner::Variable)?;
-        self.space.store(address, &default.to_le_bytes())?;
-        self.conditions.lock().insert(address, Condition { default: assign.then_some(default), used: false });
-        Ok(address)
-    }
-
-    /// Gives a condition to a node; `INVALID_VALUE` if there is none or another node has it.
-    pub(crate) fn use_condition(&self, handle: u64) -> Answer {
-        let mut conditions = self.conditions.lock();
-        let condition = conditions.get_mut(&handle).filter(|condition| !condition.used);
-        condition.ok_or(Code::INVALID_VALUE)?.used = true;
-        Ok(())
-    }
-
-    /// Sets a condition to the value it has at the start of a launch, in stream order.
-    pub(crate) fn reset_condition(&self, handle: u64, stream: &Arc<Stream>) -> Answer {
-        let condition = self.conditions.lock().get(&handle).copied().ok_or(Code::INVALID_VALUE)?;
-        let Some(value) = condition.default else { return Ok(()) };
-        let word = Word { address: handle, value: value.into(), bytes: 4 };
-        stream.context()?.submit(stream, Op::Write(word)).map(|_| ())
     }
 }

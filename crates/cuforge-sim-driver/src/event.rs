@@ -4,7 +4,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::capture::{Capture, Front};
+use crate::capturing::{Capturing, Front};
 use crate::codes::{Answer, Code};
 use crate::order::Clock;
 
@@ -60,7 +60,7 @@ pub(crate) enum Recorded {
     /// In a stream.
     Stream(Arc<Mark>),
     /// In a capture, behind those nodes.
-    Capture(Arc<Capture>, Front),
+    Capture(Arc<Capturing>, Front),
 }
 
 /// An event.

@@ -4,13 +4,19 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::capturing::EdgeData;
 use crate::codes::{Answer, Code};
+use crate::conditions::Conditions;
+use crate::context::Context;
 use crate::device::Device;
-use crate::driver::Driver;
-use crate::graph::{Choice, EdgeData, Graph, Payload, WordWork};
+use crate::graph::{Choice, Graph, Payload, WordWork};
+use crate::handles::Registry;
+use crate::machine::Machine;
+use crate::order::{self, Span};
+use crate::scene::Scene;
 use crate::space::{Charge, Owner, Range, fresh_range};
 use crate::stream::Stream;
-use crate::work::{self, Op, Scene};
+use crate::work::{self, Op, Replay};
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 pub(crate) const AUTO_FREE: u64 = 1;
@@ -24,7 +30,7 @@ pub(crate) struct Exec {
     pub(crate) captured: bool,
     plan: Mutex<Arc<Plan>>,
     /// Where it was launched last: replays of one executable follow each other.
-    last: Mutex<Option<(Arc<Stream>, u64)>>,
+    last: Mutex<Option<Arc<Stream>>>,
     /// Graphs whose conditions it has; only one executable can.
     conditions: Vec<u64>,
 }
@@ -118,6 +124,22 @@ impl Plan {
     }
 }
 
+impl Replay for Plan {
+    fn replay(&self, scene: Scene<'_>) {
+        self.run(scene);
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.payloads(&mut |payload| match payload {
+            Payload::Copy(copy) => order::of_copy(copy, &mut spans),
+            Payload::Fill(fill) => order::of_fill(fill, &mut spans),
+            _ => {}
+        });
+        spans
+    }
+}
+
 /// An order that respects the edges, earlier nodes first; `None` if they make a circle.
 fn sorted(count: usize, edges: &[(usize, usize, EdgeData)]) -> Option<Vec<usize>> {
     let mut waits = vec![0usize; count];
@@ -142,7 +164,7 @@ fn sorted(count: usize, edges: &[(usize, usize, EdgeData)]) -> Option<Vec<usize>
 
 impl Step {
     fn run(&self, scene: Scene<'_>) {
-        let Scene { driver, device, .. } = scene;
+        let Scene { machine, device, .. } = scene;
         let perform = |op| work::perform(scene, op);
         match &self.payload {
             Payload::Kernel(launch) => perform(Op::Kernel(Arc::clone(launch))),
@@ -166,13 +188,13 @@ impl Step {
                 }
             }
             Payload::Alloc(address, bytes, context) => {
-                if let Err(code) = allocate(driver, device, *address, *bytes, *context) {
+                if let Err(code) = allocate(machine, device, *address, *bytes, *context) {
                     device.lose(code, "the memory of a graph's allocation is not there");
                 }
             }
             Payload::Free(address) => perform(Op::Free(*address)),
             Payload::Conditional(conditional) => {
-                let value = || match driver.space.load(conditional.condition, 4) {
+                let value = || match machine.space.load(conditional.condition, 4) {
                     Ok(value) if device.lost().is_none() => Some(value as usize),
                     _ => None,
                 };
@@ -196,20 +218,20 @@ impl Step {
     }
 }
 
-fn allocate(driver: &Driver, device: &Device, address: u64, bytes: u64, context: u64) -> Answer {
+fn allocate(machine: &Machine, device: &Device, address: u64, bytes: u64, context: u64) -> Answer {
     let charge = Charge::take(&device.used, bytes, device.capacity)?;
-    let physical = crate::physical::Physical::fresh(bytes, driver.settings().poison)?;
+    let physical = crate::physical::Physical::fresh(bytes, machine.settings().poison)?;
     // Memory of graphs counts apart from that of pools.
-    let range = fresh_range(address, bytes, physical, Owner::Pool(0), driver.space.fresh_id());
-    driver.space.add(Range { device: device.ordinal, context, charge: Some(charge), ..range })?;
-    let now = driver.space.bytes_of(device.ordinal, Owner::Pool(0));
+    let range = fresh_range(address, bytes, physical, Owner::Pool(0), machine.space.fresh_id());
+    machine.space.add(Range { device: device.ordinal, context, charge: Some(charge), ..range })?;
+    let now = machine.space.bytes_of(device.ordinal, Owner::Pool(0));
     device.most_graph_bytes.fetch_max(now, std::sync::atomic::Ordering::Relaxed);
     Ok(())
 }
 
 impl Exec {
     /// Makes a graph executable.
-    pub(crate) fn new(driver: &Driver, graph: &Graph, flags: u64) -> Answer<Arc<Self>> {
+    pub(crate) fn new(execs: &Registry<Self>, graph: &Graph, flags: u64) -> Answer<Arc<Self>> {
         // Auto free, upload, device launch, node priority.
         if flags & !0xf != 0 {
             return Err(Code::INVALID_VALUE);
@@ -225,15 +247,14 @@ impl Exec {
                 conditions.push(conditional.condition);
             }
         });
-        let taken = driver
-            .execs
+        let taken = execs
             .all()
             .iter()
             .any(|exec| exec.conditions.iter().any(|condition| conditions.contains(condition)));
         if taken {
             return Err(Code::NOT_SUPPORTED);
         }
-        Ok(driver.execs.add(|handle| Self {
+        Ok(execs.add(|handle| Self {
             handle,
             flags,
             captured: graph.captured,
@@ -249,7 +270,13 @@ impl Exec {
     }
 
     /// Queues a replay; what it does is fixed here, later changes are for later replays.
-    pub(crate) fn launch(&self, driver: &Driver, stream: &Arc<Stream>) -> Answer {
+    pub(crate) fn launch(
+        &self,
+        machine: &Machine,
+        conditions: &Conditions,
+        context: &Arc<Context>,
+        stream: &Arc<Stream>,
+    ) -> Answer {
         let plan = self.plan();
         let mut taken = Vec::new();
         plan.payloads(&mut |payload| match payload {
@@ -259,24 +286,23 @@ impl Exec {
         });
         let mut last = self.last.lock();
         for address in taken {
-            if driver.space.around(address).is_some() {
+            if machine.space.around(address).is_some() {
                 if self.flags & AUTO_FREE == 0 {
                     return Err(Code::INVALID_VALUE);
                 }
-                crate::capture::submit(driver, stream, Op::Free(address))?;
+                context.submit(stream, Op::Free(address))?;
             }
         }
-        let context = stream.context()?;
-        if let Some((before, position)) = &*last
+        if let Some(before) = &*last
             && !Arc::ptr_eq(before, stream)
         {
-            context.submit(stream, Op::After(Arc::clone(before), *position))?;
+            context.submit(stream, before.after())?;
         }
-        for condition in &self.conditions {
-            driver.reset_condition(*condition, stream)?;
+        for word in self.conditions.iter().filter_map(|condition| conditions.at_launch(*condition)) {
+            context.submit(stream, Op::Write(word))?;
         }
-        let position = context.submit(stream, Op::Graph(plan))?;
-        *last = Some((Arc::clone(stream), position));
+        context.submit(stream, Op::Graph(plan))?;
+        *last = Some(Arc::clone(stream));
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use crate::attributes::{Limits, MAX_THREADS, REGISTERS, SHARED_BYTES, SHARED_RESERVED};
 use crate::codes::{Answer, Code};
 use crate::order;
+use crate::scene::Scene;
 use crate::settings::Settings;
-use crate::work::Scene;
 
 /// Registers that a thread is said to have unless `.maxnreg` says less: the simulator allocates none.
 pub(crate) const REGISTERS_PER_THREAD: i32 = 32;
@@ -234,11 +234,11 @@ impl Launch {
 
     /// Runs it to its end; what a kernel does wrong loses the device, as on hardware, and is told in words.
     pub(crate) fn run(&self, scene: Scene<'_>) -> Answer {
-        let Scene { driver, device, touched } = scene;
-        let mut memory = driver.space.snapshot(device.ordinal);
+        let Scene { machine, device, touched } = scene;
+        let mut memory = machine.space.snapshot(device.ordinal);
         memory.adopt(&self.function.placed.program, &self.function.placed.addresses);
         let geometry = LaunchGeometry { grid: self.grid, block: self.block, shared_bytes: self.shared_bytes };
-        let options = driver.settings().launch;
+        let options = machine.settings().launch;
         let log = touched.map(|_| Arc::new(AccessLog::default()));
         if let Some(log) = &log {
             memory.watch(Arc::clone(log));

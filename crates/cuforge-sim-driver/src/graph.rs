@@ -4,20 +4,26 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::capturing::{EdgeData, PLAIN_EDGE};
 use crate::codes::{Answer, Code};
-use crate::driver::Driver;
 use crate::event::Event;
 use crate::function::Launch;
+use crate::handles::{Kind, Registry};
 use crate::transfer::{Copy, Fill};
 use crate::work::{Call, Until, Word};
 
-/// `CUgraphEdgeData`: from port, to port, type.
-pub(crate) type EdgeData = [u8; 8];
+/// All graphs and nodes by their handles.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) graphs: Registry<Graph>,
+    pub(crate) nodes: Registry<Node>,
+}
 
-/// An edge of full completion.
-pub(crate) const PLAIN_EDGE: EdgeData = [0; 8];
-/// An edge from the programmatic port of a kernel.
-pub(crate) const PROGRAMMATIC_EDGE: EdgeData = [1, 0, 1, 0, 0, 0, 0, 0];
+impl Default for Tables {
+    fn default() -> Self {
+        Self { graphs: Registry::new(Kind::Graph), nodes: Registry::new(Kind::Node) }
+    }
+}
 
 /// A graph.
 #[derive(Debug)]
@@ -179,13 +185,13 @@ impl Graph {
     /// Adds a node behind others.
     pub(crate) fn add(
         &self,
-        driver: &Driver,
+        tables: &Tables,
         payload: Payload,
         after: &[(u64, EdgeData)],
     ) -> Answer<Arc<Node>> {
         let mut inner = self.inner.lock();
         inner.check_dependencies(after)?;
-        let node = driver.nodes.add(|handle| Node {
+        let node = tables.nodes.add(|handle| Node {
             handle,
             graph: self.handle,
             payload: Mutex::new(payload),
@@ -198,18 +204,18 @@ impl Graph {
     }
 
     /// A copy with nodes of its own, children and bodies too; gives the new handle of each node.
-    pub(crate) fn copied(&self, driver: &Driver, owned: bool) -> Answer<(Arc<Self>, HashMap<u64, u64>)> {
-        let copy = driver.graphs.add(|handle| Self::new(handle, owned));
+    pub(crate) fn copied(&self, tables: &Tables, owned: bool) -> Answer<(Arc<Self>, HashMap<u64, u64>)> {
+        let copy = tables.graphs.add(|handle| Self::new(handle, owned));
         let inner = self.inner.lock().clone();
         let mut names = HashMap::new();
         for node in &inner.nodes {
             let payload = match node.payload() {
-                Payload::Child(child) => Payload::Child(child.copied(driver, true)?.0),
+                Payload::Child(child) => Payload::Child(child.copied(tables, true)?.0),
                 // Only one graph can have a condition.
                 Payload::Conditional(_) => return Err(Code::NOT_SUPPORTED),
                 other => other,
             };
-            names.insert(node.handle, copy.add(driver, payload, &[])?.handle);
+            names.insert(node.handle, copy.add(tables, payload, &[])?.handle);
         }
         let renamed = inner.edges.iter().filter_map(|edge| {
             Some(Edge { from: *names.get(&edge.from)?, to: *names.get(&edge.to)?, data: edge.data })
@@ -219,22 +225,22 @@ impl Graph {
     }
 
     /// Ends the handles of it, its nodes, children and bodies.
-    pub(crate) fn end(&self, driver: &Driver) {
+    pub(crate) fn end(&self, tables: &Tables) {
         // Whoever still uses an object keeps it; only names end here, and each once.
-        let _ = driver.graphs.remove(self.handle);
+        let _ = tables.graphs.remove(self.handle);
         for node in &self.inner.lock().nodes {
-            let _ = driver.nodes.remove(node.handle);
-            end_payload(driver, &node.payload());
+            let _ = tables.nodes.remove(node.handle);
+            end_payload(tables, &node.payload());
         }
     }
 
     /// Takes a node out, with its edges.
-    pub(crate) fn remove(&self, driver: &Driver, node: &Node) -> Answer {
+    pub(crate) fn remove(&self, tables: &Tables, node: &Node) -> Answer {
         let mut inner = self.inner.lock();
         inner.nodes.retain(|other| other.handle != node.handle);
         inner.edges.retain(|edge| edge.from != node.handle && edge.to != node.handle);
-        driver.nodes.remove(node.handle)?;
-        end_payload(driver, &node.payload());
+        tables.nodes.remove(node.handle)?;
+        end_payload(tables, &node.payload());
         Ok(())
     }
 
@@ -279,10 +285,10 @@ impl Graph {
     }
 }
 
-fn end_payload(driver: &Driver, payload: &Payload) {
+fn end_payload(tables: &Tables, payload: &Payload) {
     match payload {
-        Payload::Child(child) => child.end(driver),
-        Payload::Conditional(conditional) => conditional.bodies.iter().for_each(|body| body.end(driver)),
+        Payload::Child(child) => child.end(tables),
+        Payload::Conditional(conditional) => conditional.bodies.iter().for_each(|body| body.end(tables)),
         _ => {}
     }
 }

@@ -21,11 +21,15 @@
 #![allow(non_snake_case, reason = "the driver's own names")]
 
 mod addresses;
+mod allocate;
 mod attributes;
 mod boundary;
 mod calls;
 mod capture;
+mod captured;
+mod capturing;
 mod codes;
+mod conditions;
 mod context;
 mod device;
 mod driver;
@@ -37,10 +41,13 @@ mod graph;
 mod handles;
 mod hold;
 mod library;
+mod machine;
 mod module;
 mod order;
 mod physical;
 mod pool;
+mod progress;
+mod scene;
 mod settings;
 mod space;
 mod stream;

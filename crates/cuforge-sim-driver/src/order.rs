@@ -11,11 +11,8 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::exec::Plan;
-use crate::graph::Payload;
 use crate::space::Space;
 use crate::transfer::{Copy, Face, Fill, Side};
-use crate::work::Op;
 
 /// Pieces of finished work that later ones are held against.
 const MOST_KEPT: usize = 1024;
@@ -160,32 +157,8 @@ fn clash(ours: &[Span], theirs: &[Span]) -> Option<(Span, Span)> {
     })
 }
 
-/// What a piece of work touches, as far as that is known before it runs; kernels tell afterwards.
-pub(crate) fn spans_of(op: &Op) -> Vec<Span> {
-    let mut spans = Vec::new();
-    match op {
-        Op::Copy(copy) => of_copy(copy, &mut spans),
-        Op::Fill(fill) => of_fill(fill, &mut spans),
-        Op::Write(word) => spans.push(span(word.address, word.bytes as u64, Touch::Atomic)),
-        Op::Await(word, _) => spans.push(span(word.address, word.bytes as u64, Touch::Atomic)),
-        Op::Graph(plan) => of_plan(plan, &mut spans),
-        _ => {}
-    }
-    spans
-}
-
-fn of_plan(plan: &Plan, spans: &mut Vec<Span>) {
-    for step in &plan.steps {
-        match &step.payload {
-            Payload::Copy(copy) => of_copy(copy, spans),
-            Payload::Fill(fill) => of_fill(fill, spans),
-            _ => {}
-        }
-        step.inner.iter().for_each(|plan| of_plan(plan, spans));
-    }
-}
-
-fn of_copy(copy: &Copy, spans: &mut Vec<Span>) {
+/// What a copy touches.
+pub(crate) fn of_copy(copy: &Copy, spans: &mut Vec<Span>) {
     let mut end = |face: &Face, touch| {
         let Side::Memory(at) = face.side else { return };
         for z in 0..copy.depth {
@@ -199,12 +172,14 @@ fn of_copy(copy: &Copy, spans: &mut Vec<Span>) {
     end(&copy.to, Touch::Written);
 }
 
-fn of_fill(fill: &Fill, spans: &mut Vec<Span>) {
+/// What a fill touches.
+pub(crate) fn of_fill(fill: &Fill, spans: &mut Vec<Span>) {
     let bytes = fill.width * u64::from(fill.element);
     spans.extend((0..fill.height).map(|y| span(fill.address + y * fill.pitch, bytes, Touch::Written)));
 }
 
-fn span(start: u64, bytes: u64, touch: Touch) -> Span {
+/// A stretch of so many bytes.
+pub(crate) fn span(start: u64, bytes: u64, touch: Touch) -> Span {
     Span { start, end: start + bytes, touch }
 }
 

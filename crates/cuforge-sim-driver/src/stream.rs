@@ -3,16 +3,17 @@
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::capture::Capture;
+use crate::capturing::Capturing;
 use crate::codes::{Answer, Code};
-use crate::context::Context;
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::machine::Machine;
 use crate::order::{self, Clock, Stamp};
-use crate::work::{self, Op, Scene};
+use crate::progress::Progress;
+use crate::scene::Scene;
+use crate::work::{self, Op};
 
 /// `CU_STREAM_NON_BLOCKING`
 pub(crate) const NON_BLOCKING: u32 = 1;
@@ -39,16 +40,17 @@ pub(crate) enum Role {
 pub(crate) struct Stream {
     pub(crate) handle: u64,
     pub(crate) device: Arc<Device>,
-    context: Weak<Context>,
+    machine: &'static Machine,
     pub(crate) context_handle: u64,
     pub(crate) flags: u32,
     pub(crate) priority: i32,
     pub(crate) role: Role,
     /// Its number among all streams.
     number: u64,
-    capture: Mutex<Option<Arc<Capture>>>,
+    capture: Mutex<Option<Arc<Capturing>>>,
     lane: Mutex<Lane>,
     changed: Condvar,
+    progress: Arc<Progress>,
 }
 
 #[derive(Debug, Default)]
@@ -57,32 +59,34 @@ struct Lane {
     /// What happens before the next piece of work.
     clock: Clock,
     submitted: u64,
-    completed: u64,
     closed: bool,
     /// Whether its thread has been started.
     manned: bool,
 }
 
 impl Stream {
-    pub(crate) fn new(handle: u64, context: &Arc<Context>, flags: u32, priority: i32, role: Role) -> Self {
+    /// A stream of the context with that handle.
+    pub(crate) fn new(
+        machine: &'static Machine,
+        (device, context_handle): (&Arc<Device>, u64),
+        handle: u64,
+        (flags, priority): (u32, i32),
+        role: Role,
+    ) -> Self {
         Self {
             handle,
-            device: Arc::clone(&context.device),
-            context: Arc::downgrade(context),
-            context_handle: context.handle,
+            device: Arc::clone(device),
+            machine,
+            context_handle,
             flags,
             priority,
             role,
-            number: Driver::of_the_process().order.fresh_stream(),
+            number: machine.order.fresh_stream(),
             capture: Mutex::default(),
             lane: Mutex::default(),
             changed: Condvar::new(),
+            progress: Arc::default(),
         }
-    }
-
-    /// Its context; `CONTEXT_IS_DESTROYED` once that is gone.
-    pub(crate) fn context(&self) -> Answer<Arc<Context>> {
-        self.context.upgrade().filter(|context| context.is_alive()).ok_or(Code::CONTEXT_IS_DESTROYED)
     }
 
     /// Whether it and the legacy stream wait for each other.
@@ -91,11 +95,11 @@ impl Stream {
     }
 
     /// The capture that it takes part in.
-    pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
+    pub(crate) fn capture(&self) -> Option<Arc<Capturing>> {
         self.capture.lock().clone()
     }
 
-    pub(crate) fn set_capture(&self, capture: Option<Arc<Capture>>) {
+    pub(crate) fn set_capture(&self, capture: Option<Arc<Capturing>>) {
         *self.capture.lock() = capture;
     }
 
@@ -110,18 +114,15 @@ impl Stream {
 
     /// Whether all of it is done.
     pub(crate) fn is_idle(&self) -> bool {
-        let lane = self.lane.lock();
-        lane.completed == lane.submitted
+        self.progress.completed() == self.submitted()
     }
 
     /// Queues work; gives its number.
     pub(crate) fn push(self: &Arc<Self>, op: Op) -> Answer<u64> {
-        let driver = Driver::of_the_process();
-        let watched = driver.settings().stream_races;
-        // Before its own lane is locked, as two streams may wait for each other's work.
+        let watched = self.machine.settings().stream_races;
         let learned = match &op {
             Op::Wait(mark) if watched => Some(mark.clock()),
-            Op::After(other, _) if watched => Some(other.clock()),
+            Op::After(_, _, clock) if watched => Some(clock.clone()),
             _ => None,
         };
         let mut lane = self.lane.lock();
@@ -138,7 +139,7 @@ impl Stream {
         let stamp = watched.then(|| {
             let lane = &mut *lane;
             learned.iter().for_each(|clock| lane.clock.join(clock));
-            driver.order.stamp(self.number, lane.submitted, &mut lane.clock)
+            self.machine.order.stamp(self.number, lane.submitted, &mut lane.clock)
         });
         if let (Op::Reach(mark), Some(stamp)) = (&op, &stamp) {
             mark.set_clock(stamp.clock());
@@ -153,12 +154,15 @@ impl Stream {
         self.lane.lock().clock.clone()
     }
 
+    /// Work that waits for all of its work so far.
+    pub(crate) fn after(&self) -> Op {
+        let lane = self.lane.lock();
+        Op::After(Arc::clone(&self.progress), lane.submitted, lane.clock.clone())
+    }
+
     /// Returns once the piece of work with that number is done.
     pub(crate) fn wait_for(&self, position: u64) {
-        let mut lane = self.lane.lock();
-        while lane.completed < position {
-            self.changed.wait(&mut lane);
-        }
+        self.progress.wait_for(position);
     }
 
     /// Takes no more work; its thread ends with what is queued.
@@ -169,7 +173,7 @@ impl Stream {
 
     /// The stream's thread.
     fn work(&self) {
-        let driver = Driver::of_the_process();
+        let machine = self.machine;
         loop {
             let (op, stamp) = {
                 let mut lane = self.lane.lock();
@@ -183,36 +187,36 @@ impl Stream {
                     self.changed.wait(&mut lane);
                 }
             };
-            driver.hold.pass();
-            self.linger(driver);
+            machine.hold.pass();
+            self.linger();
             match stamp {
-                None => work::perform(Scene { driver, device: &self.device, touched: None }, op),
-                Some(stamp) => self.perform_watched(driver, op, &stamp),
+                None => work::perform(Scene { machine, device: &self.device, touched: None }, op),
+                Some(stamp) => self.perform_watched(op, &stamp),
             }
-            self.lane.lock().completed += 1;
-            self.changed.notify_all();
+            self.progress.advance();
         }
     }
 
     /// Does a piece of work and holds what it touched against that of other streams.
-    fn perform_watched(&self, driver: &'static Driver, op: Op, stamp: &Stamp) {
+    fn perform_watched(&self, op: Op, stamp: &Stamp) {
+        let machine = self.machine;
         let what = op.name();
-        let touched = RefCell::new(order::spans_of(&op));
-        work::perform(Scene { driver, device: &self.device, touched: Some(&touched) }, op);
+        let touched = RefCell::new(op.spans());
+        work::perform(Scene { machine, device: &self.device, touched: Some(&touched) }, op);
         let spans = touched.into_inner();
-        let seen_by_host = order::is_seen_by_host(&driver.space, &spans);
-        if let Some(race) = driver.order.finish(stamp, what, spans, seen_by_host) {
+        let seen_by_host = order::is_seen_by_host(&machine.space, &spans);
+        if let Some(race) = machine.order.finish(stamp, what, spans, seen_by_host) {
             self.device.lose(Code::LAUNCH_FAILED, &race);
         }
     }
 
     /// With a seed, waits a while that the seed picks, so that streams run in other orders against each other.
-    fn linger(&self, driver: &Driver) {
-        let seed = driver.settings().launch.seed;
+    fn linger(&self) {
+        let seed = self.machine.settings().launch.seed;
         if seed == 0 {
             return;
         }
-        let place = (self.number << 32) ^ self.lane.lock().completed;
+        let place = (self.number << 32) ^ self.progress.completed();
         let mixed =
             (seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 40;
         // Every other piece of work goes on at once.

@@ -1,18 +1,16 @@
 //! Pieces of work that streams do: copies, fills, kernels, marks, waits.
 
-use std::cell::RefCell;
+use cuforge_sim::Touch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::codes::{Answer, Code};
-use crate::device::Device;
-use crate::driver::Driver;
 use crate::event::Mark;
-use crate::exec::Plan;
 use crate::function::Launch;
-use crate::order::Span;
-use crate::stream::Stream;
+use crate::order::{self, Clock, Span};
+use crate::progress::Progress;
+use crate::scene::Scene;
 use crate::transfer::{Copy, Fill};
 
 /// How often a waiting stream looks at the word it waits for.
@@ -48,6 +46,15 @@ pub(crate) enum Until {
     Nor,
 }
 
+/// A graph that can be replayed.
+pub(crate) trait Replay: std::fmt::Debug + Send + Sync {
+    /// Does all of it.
+    fn replay(&self, scene: Scene<'_>);
+
+    /// What it touches, kernels apart.
+    fn spans(&self) -> Vec<Span>;
+}
+
 /// A piece of work.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -61,21 +68,12 @@ pub(crate) enum Op {
     Reach(Arc<Mark>),
     /// An event's mark of another stream, or of this one.
     Wait(Arc<Mark>),
-    /// Work of another stream up to that number.
-    After(Arc<Stream>, u64),
+    /// Work of another stream up to that number, and what happens before that.
+    After(Arc<Progress>, u64, Clock),
     /// The end of an allocation in stream order.
     Free(u64),
     /// A replay of an executable graph.
-    Graph(Arc<Plan>),
-}
-
-/// Where work is done, and what notes what it touches.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scene<'a> {
-    pub(crate) driver: &'static Driver,
-    pub(crate) device: &'a Device,
-    /// Stretches that kernels have touched, if races between streams are looked for.
-    pub(crate) touched: Option<&'a RefCell<Vec<Span>>>,
+    Graph(Arc<dyn Replay>),
 }
 
 /// Does a piece of work. A lost device does none but what others wait for; what cannot be done loses it.
@@ -83,7 +81,7 @@ pub(crate) fn perform(scene: Scene<'_>, op: Op) {
     match op {
         Op::Reach(mark) => mark.reach(),
         Op::Wait(mark) => mark.wait(),
-        Op::After(stream, position) => stream.wait_for(position),
+        Op::After(stream, position, _) => stream.wait_for(position),
         _ if scene.device.lost().is_some() => {}
         op => {
             let done = catch_unwind(AssertUnwindSafe(|| attempt(scene, &op)));
@@ -99,12 +97,12 @@ pub(crate) fn perform(scene: Scene<'_>, op: Op) {
 }
 
 fn attempt(scene: Scene<'_>, op: &Op) -> Answer {
-    let Scene { driver, device, .. } = scene;
+    let Scene { machine, device, .. } = scene;
     // What was valid when it was queued may have been freed since: then hardware finds no memory there.
     let gone = |_| Code::ILLEGAL_ADDRESS;
     match op {
-        Op::Copy(copy) => driver.space.copy(copy).map_err(gone),
-        Op::Fill(fill) => driver.space.fill(fill).map_err(gone),
+        Op::Copy(copy) => machine.space.copy(copy).map_err(gone),
+        Op::Fill(fill) => machine.space.fill(fill).map_err(gone),
         Op::Kernel(launch) => launch.run(scene),
         Op::Call(Call::Host(function, data)) => {
             function(*data);
@@ -115,18 +113,18 @@ fn attempt(scene: Scene<'_>, op: &Op) -> Answer {
             Ok(())
         }
         Op::Write(word) => {
-            driver.space.store(word.address, &word.value.to_le_bytes()[..word.bytes]).map_err(gone)
+            machine.space.store(word.address, &word.value.to_le_bytes()[..word.bytes]).map_err(gone)
         }
         Op::Await(word, until) => loop {
-            let now = driver.space.load(word.address, word.bytes).map_err(gone)?;
+            let now = machine.space.load(word.address, word.bytes).map_err(gone)?;
             if until.holds(now, word.value, word.bytes) || device.lost().is_some() {
                 break Ok(());
             }
             std::thread::sleep(POLL);
         },
-        Op::Free(address) => driver.end_allocation(*address),
+        Op::Free(address) => machine.end_allocation(*address),
         Op::Graph(plan) => {
-            plan.run(scene);
+            plan.replay(scene);
             Ok(())
         }
         Op::Reach(_) | Op::Wait(_) | Op::After(..) => Ok(()),
@@ -134,6 +132,21 @@ fn attempt(scene: Scene<'_>, op: &Op) -> Answer {
 }
 
 impl Op {
+    /// What it touches, as far as that is known before it runs; kernels tell afterwards.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        match self {
+            Self::Copy(copy) => order::of_copy(copy, &mut spans),
+            Self::Fill(fill) => order::of_fill(fill, &mut spans),
+            Self::Write(word) | Self::Await(word, _) => {
+                spans.push(order::span(word.address, word.bytes as u64, Touch::Atomic));
+            }
+            Self::Graph(plan) => return plan.spans(),
+            _ => {}
+        }
+        spans
+    }
+
     /// What it is, in the middle of a sentence.
     pub(crate) fn name(&self) -> String {
         match self {

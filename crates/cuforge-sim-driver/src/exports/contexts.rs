@@ -39,7 +39,7 @@ exports! {
 
     Initialised cuDevicePrimaryCtxGetState(device: c_int, flags: Out<u32>, active: Out<c_int>) since 7000,
     "Whether it is active, and its flags.", |driver| {
-        let primary = driver.device(device)?.primary.lock();
+        let primary = driver.primary(driver.device(device)?)?.lock();
         flags.put(primary.flags)?;
         active.put(c_int::from(primary.context.is_some()))
     }
@@ -49,7 +49,7 @@ exports! {
         if flags & !FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        driver.device(device)?.primary.lock().flags = flags;
+        driver.primary(driver.device(device)?)?.lock().flags = flags;
         Ok(())
     }
 
@@ -152,7 +152,7 @@ exports! {
     "Waits for all streams of the context; answers the code of a fault. Invalidates captures as measured on hardware.", |driver| {
         let context = Context::current()?;
         crate::capture::forbid_in_context(driver, &context)?;
-        context.wait(driver);
+        context.wait();
         context.device.check()
     }
 
@@ -202,14 +202,14 @@ fn default_limit(limit: c_int) -> Answer<usize> {
     LIMITS.get(index).copied().ok_or(Code::UNSUPPORTED_LIMIT)
 }
 
-fn create(driver: &Driver, context: Out<u64>, flags: u32, device: c_int) -> Answer {
+fn create(driver: &'static Driver, context: Out<u64>, flags: u32, device: c_int) -> Answer {
     context.required()?;
     if flags & !FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
     let device = driver.device(device)?;
     device.check()?;
-    let made = driver.contexts.add(|handle| Context::new(handle, Arc::clone(device), false, flags));
+    let made = driver.contexts.add(|handle| Context::new(driver, handle, Arc::clone(device), false, flags));
     Context::push(Arc::clone(&made));
     context.put(made.handle)
 }
@@ -217,7 +217,7 @@ fn create(driver: &Driver, context: Out<u64>, flags: u32, device: c_int) -> Answ
 fn release(driver: &Driver, device: c_int, all: bool) -> Answer {
     let device = driver.device(device)?;
     let ended = {
-        let mut primary = device.primary.lock();
+        let mut primary = driver.primary(device)?.lock();
         if !all {
             primary.retained = primary.retained.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
         }

@@ -97,7 +97,7 @@ pub(crate) extern "C" fn cuforgeSimHold(on: c_int) {
         let driver = Driver::of_the_process();
         driver.hold.set(on != 0);
         if on == 0 {
-            driver.contexts.all().iter().for_each(|context| context.wait(driver));
+            driver.contexts.all().iter().for_each(|context| context.wait());
         }
         Ok(())
     });
@@ -121,12 +121,14 @@ pub(crate) extern "C" fn cuforgeSimCount(what: Text) -> i64 {
             "events" => driver.events.len() as i64,
             "modules" => driver.modules.len() as i64,
             "functions" => driver.functions.len() as i64,
-            "graphs" => driver.graphs.len() as i64,
-            "nodes" => driver.nodes.len() as i64,
+            "graphs" => driver.tables.graphs.len() as i64,
+            "nodes" => driver.tables.nodes.len() as i64,
             "execs" => driver.execs.len() as i64,
             "physicals" => driver.physicals.len() as i64,
             "pools" => driver.pools.len() as i64,
-            "captured_graphs" => driver.graphs.all().iter().filter(|graph| graph.captured).count() as i64,
+            "captured_graphs" => {
+                driver.tables.graphs.all().iter().filter(|graph| graph.captured).count() as i64
+            }
             "captured_execs" => driver.execs.all().iter().filter(|exec| exec.captured).count() as i64,
             "captures" => driver.captures.lock().len() as i64,
             _ => -1,

@@ -183,7 +183,7 @@ fn queue(driver: &'static Driver, stream: u64, mut copy: Copy) -> Answer {
                 copy.from.side = Side::Kept(driver.space.keep(*from, copy.width)?);
             }
             _ => {
-                let position = stream.context()?.submit(&stream, Op::Copy(copy))?;
+                let position = driver.context_of(&stream)?.submit(&stream, Op::Copy(copy))?;
                 return driver.wait_for_stream(&stream, position);
             }
         }

@@ -77,7 +77,7 @@ fn record(driver: &Driver, event: u64, stream: u64, flags: u32) -> Answer {
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
-    match stream.capture() {
+    match driver.capture_of(&stream) {
         Some(_) if flags == 1 => capture::record(driver, &stream, Payload::RecordEvent(event)).map(|_| ()),
         Some(capture) => capture::record_event(&capture, &stream, &event),
         None if stream.context_handle != event.context => Err(Code::INVALID_HANDLE),

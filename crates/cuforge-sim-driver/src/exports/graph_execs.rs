@@ -38,14 +38,14 @@ exports! {
     Initialised cuGraphInstantiateWithFlags(exec: Out<u64>, graph: u64, flags: u64) since 11040,
     "Auto free on launch; upload and node priority change nothing; launch from the device is NOT_SUPPORTED. A graph with conditions can be instantiated once at a time.", |driver| {
         exec.required()?;
-        exec.put(Exec::new(driver, &*driver.graphs.get(graph)?, flags)?.handle)
+        exec.put(Exec::new(&driver.execs, &*driver.tables.graphs.get(graph)?, flags)?.handle)
     }
 
     Initialised cuGraphInstantiateWithParams(exec: Out<u64>, graph: u64, params: Out<InstantiateParams>) since 12000,
     "As before, with the result.", |driver| {
         exec.required()?;
         let given = params.current()?;
-        let made = Exec::new(driver, &*driver.graphs.get(graph)?, given.flags);
+        let made = Exec::new(&driver.execs, &*driver.tables.graphs.get(graph)?, given.flags);
         let result = c_int::from(made.is_err());
         params.put(InstantiateParams { node: 0, result, ..given })?;
         exec.put(made?.handle)
@@ -67,7 +67,7 @@ exports! {
         if stream.is_capturing() {
             return capture_launch(driver, &exec, &stream);
         }
-        exec.launch(driver, &stream)
+        exec.launch(driver, &driver.conditions, &driver.context_of(&stream)?, &stream)
     }
 
     Live cuGraphUpload(exec: u64, stream: u64) since 11010,
@@ -148,7 +148,7 @@ exports! {
 
     Initialised cuGraphExecChildGraphNodeSetParams(exec: u64, node: u64, child: u64) since 11010,
     "Everything of a child of the same shape.", |driver| {
-        let child = driver.graphs.get(child)?;
+        let child = driver.tables.graphs.get(child)?;
         let plan = Plan::of(&child)?;
         driver.execs.get(exec)?.change(node, |step| {
             let inner = step.inner.first_mut().filter(|_| matches!(step.payload, Payload::Child(_)));
@@ -178,7 +178,7 @@ exports! {
 
     Initialised cuGraphExecUpdate_v2(exec: u64, graph: u64, result: Out<UpdateResult>) since 12000,
     "Nodes are matched in the order in which they were added. What differs first is told, and the executable stays as it was.", |driver| {
-        let (exec, graph) = (driver.execs.get(exec)?, driver.graphs.get(graph)?);
+        let (exec, graph) = (driver.execs.get(exec)?, driver.tables.graphs.get(graph)?);
         match exec.update(&graph)? {
             None => {
                 result.offer(UpdateResult { result: 0, node: 0, from: 0 });

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::boundary::{In, Out, exports};
+use crate::capturing::EdgeData;
 use crate::codes::{Answer, Code};
 use crate::context::Context;
 use crate::driver::Driver;
@@ -12,7 +13,7 @@ use crate::exports::launches::arguments;
 use crate::exports::streams::front;
 use crate::exports::words::{self, Operation};
 use crate::function::{Launch, Shape};
-use crate::graph::{Choice, Conditional, EdgeData, Graph, Lent, Node, Payload};
+use crate::graph::{Choice, Conditional, Graph, Lent, Node, Payload};
 use crate::transfer::Fill;
 use crate::work::Call;
 
@@ -92,21 +93,21 @@ exports! {
 
     Initialised cuGraphKernelNodeGetParams_v2(node: u64, params: Out<KernelParams>) since 12000,
     "In the form in which they were given; what they point to stays until the node goes.", |driver| {
-        let node = driver.nodes.get(node)?;
+        let node = driver.tables.nodes.get(node)?;
         let Payload::Kernel(launch) = node.payload() else { return Err(Code::INVALID_VALUE) };
         params.put(KernelParams::of(&node, &launch))
     }
 
     Initialised cuGraphKernelNodeSetParams_v2(node: u64, params: In<KernelParams>) since 12000,
     "For graphs instantiated later.", |driver| {
-        let node = driver.nodes.get(node)?;
+        let node = driver.tables.nodes.get(node)?;
         let Payload::Kernel(before) = node.payload() else { return Err(Code::INVALID_VALUE) };
         node.set_payload(keep_shape(params.get()?.payload(driver)?, before.shape))
     }
 
     Initialised cuGraphKernelNodeSetAttribute(node: u64, attribute: u32, value: In<[u32; 16]>) since 11000,
     "Cooperative, cluster, programmatic serialization and priority; others have no effect.", |driver| {
-        let node = driver.nodes.get(node)?;
+        let node = driver.tables.nodes.get(node)?;
         let Payload::Kernel(launch) = node.payload() else { return Err(Code::INVALID_VALUE) };
         let mut changed = Launch::clone(&launch);
         let [x, y, z, ..] = value.get()?;
@@ -123,7 +124,7 @@ exports! {
 
     Initialised cuGraphKernelNodeGetAttribute(node: u64, attribute: u32, value: Out<[u32; 16]>) since 11000,
     "What can be set.", |driver| {
-        let Payload::Kernel(launch) = driver.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
+        let Payload::Kernel(launch) = driver.tables.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
         let mut words = [0; 16];
         match attribute {
             2 => words[0] = launch.shape.cooperative.into(),
@@ -137,7 +138,7 @@ exports! {
 
     Initialised cuGraphKernelNodeCopyAttributes(to: u64, from: u64) since 11000,
     "What can be set.", |driver| {
-        let (to, from) = (driver.nodes.get(to)?, driver.nodes.get(from)?);
+        let (to, from) = (driver.tables.nodes.get(to)?, driver.tables.nodes.get(from)?);
         let (Payload::Kernel(target), Payload::Kernel(source)) = (to.payload(), from.payload()) else {
             return Err(Code::INVALID_VALUE);
         };
@@ -152,13 +153,13 @@ exports! {
 
     Initialised cuGraphMemcpyNodeGetParams(node: u64, copy: Out<Copy3>) since 10000,
     "With the offsets added to the addresses.", |driver| {
-        let Payload::Copy(found) = driver.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
+        let Payload::Copy(found) = driver.tables.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
         copy.put(Copy3::of(&found))
     }
 
     Initialised cuGraphMemcpyNodeSetParams(node: u64, copy: In<Copy3>) since 10000,
     "For graphs instantiated later.", |driver| {
-        driver.nodes.get(node)?.set_payload(copied(driver, copy)?)
+        driver.tables.nodes.get(node)?.set_payload(copied(driver, copy)?)
     }
 
     Initialised cuGraphAddMemsetNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, params: In<FillParams>, context: u64) since 10000,
@@ -169,14 +170,14 @@ exports! {
 
     Initialised cuGraphMemsetNodeGetParams(node: u64, params: Out<FillParams>) since 10000,
     "As they are.", |driver| {
-        let Payload::Fill(fill) = driver.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
+        let Payload::Fill(fill) = driver.tables.nodes.get(node)?.payload() else { return Err(Code::INVALID_VALUE) };
         let (width, height, pitch) = (fill.width as usize, fill.height as usize, fill.pitch as usize);
         params.put(FillParams { to: fill.address, pitch, value: fill.value, element: fill.element, width, height })
     }
 
     Initialised cuGraphMemsetNodeSetParams(node: u64, params: In<FillParams>) since 10000,
     "For graphs instantiated later.", |driver| {
-        driver.nodes.get(node)?.set_payload(params.get()?.payload(driver)?)
+        driver.tables.nodes.get(node)?.set_payload(params.get()?.payload(driver)?)
     }
 
     Initialised cuGraphAddHostNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, params: In<HostParams>) since 10000,
@@ -186,7 +187,7 @@ exports! {
 
     Initialised cuGraphHostNodeGetParams(node: u64, params: Out<HostParams>) since 10000,
     "As they are.", |driver| {
-        match driver.nodes.get(node)?.payload() {
+        match driver.tables.nodes.get(node)?.payload() {
             Payload::Call(Call::Host(function, data)) => params.put(HostParams { function: Some(function), data }),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -194,20 +195,20 @@ exports! {
 
     Initialised cuGraphHostNodeSetParams(node: u64, params: In<HostParams>) since 10000,
     "For graphs instantiated later.", |driver| {
-        driver.nodes.get(node)?.set_payload(params.get()?.payload()?)
+        driver.tables.nodes.get(node)?.set_payload(params.get()?.payload()?)
     }
 
     Initialised cuGraphAddChildGraphNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, child: u64) since 10000,
     "A copy of the other graph; one with conditions is NOT_SUPPORTED.", |driver| {
-        let child = driver.graphs.get(child)?;
+        let child = driver.tables.graphs.get(child)?;
         add(driver, node, graph, (after, In::inner(0), count), |driver| {
-            Ok(Payload::Child(child.copied(driver, true)?.0))
+            Ok(Payload::Child(child.copied(&driver.tables, true)?.0))
         })
     }
 
     Initialised cuGraphChildGraphNodeGetGraph(node: u64, graph: Out<u64>) since 10000,
     "The copy that the node has.", |driver| {
-        match driver.nodes.get(node)?.payload() {
+        match driver.tables.nodes.get(node)?.payload() {
             Payload::Child(child) => graph.put(child.handle),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -226,7 +227,7 @@ exports! {
 
     Initialised cuGraphEventRecordNodeGetEvent(node: u64, event: Out<u64>) since 11010,
     "As it is.", |driver| {
-        match driver.nodes.get(node)?.payload() {
+        match driver.tables.nodes.get(node)?.payload() {
             Payload::RecordEvent(found) => event.put(found.handle),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -234,7 +235,7 @@ exports! {
 
     Initialised cuGraphEventRecordNodeSetEvent(node: u64, event: u64) since 11010,
     "For graphs instantiated later.", |driver| {
-        driver.nodes.get(node)?.set_payload(Payload::RecordEvent(driver.events.get(event)?))
+        driver.tables.nodes.get(node)?.set_payload(Payload::RecordEvent(driver.events.get(event)?))
     }
 
     Initialised cuGraphAddEventWaitNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, event: u64) since 11010,
@@ -245,7 +246,7 @@ exports! {
 
     Initialised cuGraphEventWaitNodeGetEvent(node: u64, event: Out<u64>) since 11010,
     "As it is.", |driver| {
-        match driver.nodes.get(node)?.payload() {
+        match driver.tables.nodes.get(node)?.payload() {
             Payload::WaitEvent(found) => event.put(found.handle),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -253,7 +254,7 @@ exports! {
 
     Initialised cuGraphEventWaitNodeSetEvent(node: u64, event: u64) since 11010,
     "For graphs instantiated later.", |driver| {
-        driver.nodes.get(node)?.set_payload(Payload::WaitEvent(driver.events.get(event)?))
+        driver.tables.nodes.get(node)?.set_payload(Payload::WaitEvent(driver.events.get(event)?))
     }
 
     Initialised cuGraphAddBatchMemOpNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, params: In<WordParams>) since 11070,
@@ -274,12 +275,12 @@ exports! {
     Initialised cuGraphConditionalHandleCreate(condition: Out<u64>, graph: u64, context: u64, default: u32, flags: u32) since 12030,
     "The handle is the device address of the value, which `cudaGraphSetConditional` in a kernel stores to.", |driver| {
         condition.required()?;
-        driver.graphs.get(graph)?;
+        driver.tables.graphs.get(graph)?;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
         let context = driver.context(context)?;
-        condition.put(driver.create_condition(&context, default, flags == 1)?)
+        condition.put(driver.conditions.create(driver, &context, default, flags == 1)?)
     }
 }
 
@@ -292,9 +293,9 @@ fn add(
     make: impl FnOnce(&Driver) -> Answer<Payload>,
 ) -> Answer {
     out.required()?;
-    let graph = driver.graphs.get(graph)?;
+    let graph = driver.tables.graphs.get(graph)?;
     let after = front(after, edges, count)?;
-    out.put(graph.add(driver, make(driver)?, &after)?.handle)
+    out.put(graph.add(&driver.tables, make(driver)?, &after)?.handle)
 }
 
 fn copied(driver: &Driver, copy: In<Copy3>) -> Answer<Payload> {
@@ -335,8 +336,8 @@ pub(super) fn any_payload(driver: &Driver, kind: c_int, own: usize) -> Answer<Pa
         2 => In::<FillParams>::inner(own).get()?.payload(driver)?,
         3 => In::<HostParams>::inner(own).get()?.payload()?,
         4 => {
-            let child = driver.graphs.get(In::<u64>::inner(own).get()?)?;
-            Payload::Child(child.copied(driver, true)?.0)
+            let child = driver.tables.graphs.get(In::<u64>::inner(own).get()?)?;
+            Payload::Child(child.copied(&driver.tables, true)?.0)
         }
         5 => Payload::Empty,
         6 => Payload::WaitEvent(driver.events.get(In::<u64>::inner(own).get()?)?),
@@ -368,14 +369,14 @@ fn add_conditional(
         return Err(Code::INVALID_VALUE);
     }
     // A condition is for one node.
-    driver.use_condition(own.condition)?;
-    let graph = driver.graphs.get(graph)?;
+    driver.conditions.give(own.condition)?;
+    let graph = driver.tables.graphs.get(graph)?;
     let after = front(after, edges, count)?;
     let bodies: Vec<_> =
-        (0..own.size).map(|_| driver.graphs.add(|handle| Graph::new(handle, true))).collect();
+        (0..own.size).map(|_| driver.tables.graphs.add(|handle| Graph::new(handle, true))).collect();
     let handles: Box<[usize]> = bodies.iter().map(|body| body.handle as usize).collect();
     let conditional = Conditional { condition: own.condition, kind, bodies };
-    let node = graph.add(driver, Payload::Conditional(Arc::new(conditional)), &after)?;
+    let node = graph.add(&driver.tables, Payload::Conditional(Arc::new(conditional)), &after)?;
     let at = handles.as_ptr().expose_provenance();
     node.lent.lock().push(Lent { bytes: Box::default(), words: handles });
     Out::<usize>::inner(params + BODIES_AT).put(at)?;

@@ -3,10 +3,11 @@
 use std::ffi::c_int;
 
 use crate::boundary::{In, Out, Text, exports};
+use crate::capturing::{EdgeData, PLAIN_EDGE};
 use crate::codes::{Answer, Code};
 use crate::driver::Driver;
 use crate::exports::streams::front;
-use crate::graph::{Edge, EdgeData, Graph, PLAIN_EDGE};
+use crate::graph::{Edge, Graph};
 
 exports! {
     Initialised cuGraphCreate(graph: Out<u64>, flags: u32) since 10000,
@@ -15,23 +16,23 @@ exports! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        graph.put(driver.graphs.add(|handle| Graph::new(handle, false)).handle)
+        graph.put(driver.tables.graphs.add(|handle| Graph::new(handle, false)).handle)
     }
 
     Initialised cuGraphDestroy(graph: u64) since 10000,
     "Its nodes, children and bodies too; what was instantiated from it stays.", |driver| {
-        let graph = driver.graphs.get(graph)?;
+        let graph = driver.tables.graphs.get(graph)?;
         if graph.owned {
             return Err(Code::INVALID_VALUE);
         }
-        graph.end(driver);
+        graph.end(&driver.tables);
         Ok(())
     }
 
     Initialised cuGraphClone(clone: Out<u64>, graph: u64) since 10000,
     "With nodes of its own; a graph with conditions is NOT_SUPPORTED, as by the rules.", |driver| {
         clone.required()?;
-        let (copy, names) = driver.graphs.get(graph)?.copied(driver, false)?;
+        let (copy, names) = driver.tables.graphs.get(graph)?.copied(&driver.tables, false)?;
         driver.clones.lock().insert(copy.handle, names);
         clone.put(copy.handle)
     }
@@ -45,19 +46,19 @@ exports! {
 
     Initialised cuGraphDestroyNode(node: u64) since 10000,
     "With its edges.", |driver| {
-        let node = driver.nodes.get(node)?;
-        driver.graphs.get(node.graph)?.remove(driver, &node)
+        let node = driver.tables.nodes.get(node)?;
+        driver.tables.graphs.get(node.graph)?.remove(&driver.tables, &node)
     }
 
     Initialised cuGraphGetNodes(graph: u64, nodes: Out<u64>, count: Out<usize>) since 10000,
     "In the order in which they were added.", |driver| {
-        let inner = driver.graphs.get(graph)?.inner().clone();
+        let inner = driver.tables.graphs.get(graph)?.inner().clone();
         list(inner.nodes.iter().map(|node| node.handle), nodes, count)
     }
 
     Initialised cuGraphGetRootNodes(graph: u64, nodes: Out<u64>, count: Out<usize>) since 10000,
     "Those that follow none.", |driver| {
-        let inner = driver.graphs.get(graph)?.inner().clone();
+        let inner = driver.tables.graphs.get(graph)?.inner().clone();
         list(inner.roots().map(|node| node.handle), nodes, count)
     }
 
@@ -93,7 +94,7 @@ exports! {
 
     Initialised cuGraphNodeGetType(node: u64, kind: Out<c_int>) since 10000,
     "Its type.", |driver| {
-        kind.put(driver.nodes.get(node)?.payload().number())
+        kind.put(driver.tables.nodes.get(node)?.payload().number())
     }
 
     Initialised cuGraphAddDependencies(graph: u64, from: In<u64>, to: In<u64>, count: usize) since 10000,
@@ -119,7 +120,7 @@ exports! {
     Initialised cuGraphDebugDotPrint(graph: u64, path: Text, flags: u32) since 11030,
     "Nodes with their main parameters, edges, children and bodies; the flags change nothing.", |driver| {
         let _ = flags;
-        let drawing = driver.graphs.get(graph)?.drawing();
+        let drawing = driver.tables.graphs.get(graph)?.drawing();
         std::fs::write(path.get()?, drawing).map_err(|_| Code::OPERATING_SYSTEM)
     }
 }
@@ -142,7 +143,7 @@ fn edges(
     data: Out<EdgeData>,
     count: Out<usize>,
 ) -> Answer {
-    let edges = driver.graphs.get(graph)?.inner().edges.clone();
+    let edges = driver.tables.graphs.get(graph)?.inner().edges.clone();
     if from.is_null() != to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -166,8 +167,8 @@ fn neighbours(
     count: Out<usize>,
     ends: impl Fn(&Edge) -> (u64, u64),
 ) -> Answer {
-    let node = driver.nodes.get(node)?;
-    let edges = driver.graphs.get(node.graph)?.inner().edges.clone();
+    let node = driver.tables.nodes.get(node)?;
+    let edges = driver.tables.graphs.get(node.graph)?.inner().edges.clone();
     let found: Vec<&Edge> = edges.iter().filter(|edge| ends(edge).0 == node.handle).collect();
     if !nodes.is_null() && data.is_null() && found.iter().any(|edge| edge.data != PLAIN_EDGE) {
         return Err(Code::LOSSY_QUERY);
@@ -185,7 +186,7 @@ fn change(
     count: usize,
     add: bool,
 ) -> Answer {
-    let graph = driver.graphs.get(graph)?;
+    let graph = driver.tables.graphs.get(graph)?;
     let to = to.list(count)?;
     let mut changed = graph.inner().clone();
     for ((from, data), to) in front(from, data, count)?.into_iter().zip(to) {

@@ -66,7 +66,7 @@ exports! {
         capture::forbid_unsafe_call(driver)?;
         let range = driver.space.around(address).ok_or(Code::INVALID_VALUE)?;
         if let Ok(context) = driver.contexts.get(range.context) {
-            context.wait(driver);
+            context.wait();
         }
         driver.end_allocation(address)
     }
@@ -192,7 +192,7 @@ fn end_host(driver: &Driver, pointer: u64, wrong: Code, fits: impl Fn(&Range) ->
     let range = driver.space.around(pointer).filter(|range| range.base == pointer && fits(range));
     let range = range.ok_or(wrong)?;
     if let Ok(context) = driver.contexts.get(range.context) {
-        context.wait(driver);
+        context.wait();
     }
     driver.space.remove(pointer, fits).map(|_| ())
 }

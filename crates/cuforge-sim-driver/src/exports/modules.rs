@@ -45,7 +45,7 @@ exports! {
     "Waits for all work, as measured on hardware; then functions and variables are gone.", |driver| {
         let loaded = driver.modules.get(module)?;
         if let Ok(context) = driver.contexts.get(loaded.context) {
-            context.wait(driver);
+            context.wait();
         }
         driver.modules.remove(module)?;
         driver.functions.remove_where(|function| function.module == module);
@@ -127,7 +127,7 @@ fn load_bytes(driver: &'static Driver, out: Out<u64>, bytes: &[u8], options: &[(
             return Err(rejection.code);
         }
     };
-    context.wait(driver);
+    context.wait();
     let mut addresses = Vec::new();
     for variable in program.variables() {
         addresses.push(driver.allocate(&context, variable.bytes.max(1), Owner::Variable)?);

@@ -1,13 +1,15 @@
 //! Streams: making, waiting, asking, functions of the program in them, and capture.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::boundary::{In, Out, exports, planned_failure};
-use crate::capture::{self, Mode};
+use crate::capture;
+use crate::captured::{Capture, Mode};
+use crate::capturing::{EdgeData, PLAIN_EDGE};
 use crate::codes::{Answer, Code};
 use crate::context::Context;
 use crate::driver::Driver;
-use crate::graph::{EdgeData, PLAIN_EDGE};
 use crate::stream::{NON_BLOCKING, PRIORITIES, Role, Stream};
 use crate::work::{Call, Op};
 
@@ -65,7 +67,7 @@ exports! {
             1 => {}
             _ => return Err(Code::INVALID_VALUE),
         }
-        capture::wait_event(&stream, &event)?;
+        capture::wait_event(driver, &stream, &event)?;
         match event.mark() {
             Some(mark) if !stream.is_capturing() => capture::submit(driver, &stream, Op::Wait(mark)).map(|_| ()),
             _ => Ok(()),
@@ -121,7 +123,7 @@ exports! {
 
     Live cuStreamBeginCaptureToGraph(stream: u64, graph: u64, dependencies: In<u64>, edges: In<EdgeData>, count: usize, mode: c_int) since 12030,
     "Adds to a graph that is there, behind some of its nodes.", |driver| {
-        let graph = driver.graphs.get(graph)?;
+        let graph = driver.tables.graphs.get(graph)?;
         let front = front(dependencies, edges, count)?;
         let known = |node: u64| graph.inner().nodes.iter().any(|other| other.handle == node);
         if !front.iter().all(|(node, _)| known(*node)) {
@@ -136,7 +138,7 @@ exports! {
         let planned = planned_failure();
         let mut ended = capture::end(driver, &driver.stream(stream)?);
         if let (Some(code), Ok(made)) = (planned, &ended) {
-            driver.graphs.get(*made)?.end(driver);
+            driver.tables.graphs.get(*made)?.end(&driver.tables);
             ended = Err(code);
         }
         graph.put(*ended.as_ref().unwrap_or(&0))?;
@@ -150,17 +152,17 @@ exports! {
 
     Live cuStreamGetCaptureInfo(stream: u64, status: Out<c_int>, id: Out<u64>) since 10010,
     "Status and id.", |driver| {
-        info(&*driver.stream(stream)?, status, id, [Out::inner(0), Out::inner(0), Out::inner(0)], Out::inner(0))
+        info(driver, &*driver.stream(stream)?, status, id, [Out::inner(0), Out::inner(0), Out::inner(0)], Out::inner(0))
     }
 
     Live cuStreamGetCaptureInfo_v2(stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>) since 11030,
     "Status, id, graph and the nodes that the next one follows; the list stays for as long as the capture.", |driver| {
-        info(&*driver.stream(stream)?, status, id, [graph, nodes, Out::inner(0)], count)
+        info(driver, &*driver.stream(stream)?, status, id, [graph, nodes, Out::inner(0)], count)
     }
 
     Live cuStreamGetCaptureInfo_v3(stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) since 12030,
     "As `_v2`, with the data of the edges.", |driver| {
-        info(&*driver.stream(stream)?, status, id, [graph, nodes, edges], count)
+        info(driver, &*driver.stream(stream)?, status, id, [graph, nodes, edges], count)
     }
 
     Live cuStreamUpdateCaptureDependencies(stream: u64, nodes: In<u64>, count: usize, flags: u32) since 11030,
@@ -208,6 +210,7 @@ fn status_of(stream: &Stream) -> c_int {
 }
 
 fn info(
+    driver: &Driver,
     stream: &Stream,
     status: Out<c_int>,
     id: Out<u64>,
@@ -215,7 +218,8 @@ fn info(
     count: Out<usize>,
 ) -> Answer {
     status.put(status_of(stream))?;
-    let Some(capture) = stream.capture().filter(|capture| !capture.is_invalidated()) else { return Ok(()) };
+    let live = |capture: &Arc<Capture>| !capture.mark.is_invalidated();
+    let Some(capture) = driver.capture_of(stream).filter(live) else { return Ok(()) };
     let info = capture.info(stream);
     id.offer(info.id);
     graph.offer(info.graph as usize);
@@ -227,8 +231,8 @@ fn info(
 
 fn update(driver: &Driver, stream: u64, front: Vec<(u64, EdgeData)>, flags: u32) -> Answer {
     let stream = driver.stream(stream)?;
-    let capture = stream.capture().ok_or(Code::ILLEGAL_STATE)?;
-    if capture.is_invalidated() {
+    let capture = driver.capture_of(&stream).ok_or(Code::ILLEGAL_STATE)?;
+    if capture.mark.is_invalidated() {
         return Err(Code::STREAM_CAPTURE_INVALIDATED);
     }
     match flags {

@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
+use crate::allocate::GRANULARITY;
 use crate::boundary::{In, Out, exports};
 use crate::codes::{Answer, Code};
 use crate::driver::Driver;
-use crate::pool::GRANULARITY;
 
 /// `CUmemAllocationProp`, as far as it is looked at.
 #[repr(C)]
