@@ -3,6 +3,7 @@
 use cuforge_core::LaunchGeometry;
 use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, Program, launch};
 use parking_lot::Mutex;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -246,6 +247,11 @@ impl Launch {
         let ended = launch(&self.function.kernel, &geometry, &self.arguments, &mut memory, &options);
         if let (Some(touched), Some(log)) = (touched, log) {
             touched.borrow_mut().extend(order::spans_in(&log));
+        }
+        let printed = memory.take_printed();
+        if !printed.is_empty() {
+            // Where a driver prints it too; a closed standard output is nobody's fault here.
+            let _ = std::io::stdout().write_all(&printed);
         }
         match ended {
             Ok(_) => Ok(()),
