@@ -60,7 +60,6 @@ fn a_guarded_prefetch_is_never_wrong_in_100_000_rounds() {
 
 fn guarded(rounds: u32) {
     let mut rig = Rig::new(8);
-    let rounds = rig.rounds(rounds, 100);
     let (kernel, wrong) = late_check(&rig);
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 2).unwrap();
     let start = Instant::now();
