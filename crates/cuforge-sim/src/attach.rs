@@ -1,54 +1,10 @@
 //! Memory and module variables that somebody else owns, lent to a launch: what a driver over the simulator needs.
 
-use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32};
 
+use crate::backing::{Backing, Words};
 use crate::memory::{Allocation, Memory, MemoryError};
 use crate::program::Program;
-
-/// Words that live outside a [`Memory`] and may change while a kernel runs: memory that the host sees as well.
-///
-/// The words are little-endian 32-bit words of the memory in address order, and the same ones at each call.
-pub trait Backing: fmt::Debug + Send + Sync {
-    /// All words.
-    fn words(&self) -> &[AtomicU32];
-
-    /// Which bytes are written: for each word four bits, the lowest for the byte at the lowest address. Kernels set them as
-    /// they store. Absent, as by default, all bytes count as written.
-    fn known(&self) -> Option<&[AtomicU8]> {
-        None
-    }
-}
-
-/// The words of an allocation, its own or lent.
-#[derive(Debug)]
-pub(crate) enum Words {
-    Own(Vec<AtomicU32>),
-    Lent(Arc<dyn Backing>),
-}
-
-impl Words {
-    /// What is known to be written of memory that is lent.
-    pub(crate) fn known(&self) -> Option<&[AtomicU8]> {
-        match self {
-            Self::Own(_) => None,
-            Self::Lent(backing) => backing.known(),
-        }
-    }
-}
-
-impl Deref for Words {
-    type Target = [AtomicU32];
-
-    fn deref(&self) -> &[AtomicU32] {
-        match self {
-            Self::Own(words) => words,
-            Self::Lent(backing) => backing.words(),
-        }
-    }
-}
 
 /// A `.global` or `.const` variable of a module, as its owner has to place it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -144,6 +100,7 @@ mod tests {
     use crate::ptx::Module;
     use crate::{Fault, LaunchOptions, launch};
     use cuforge_core::LaunchGeometry;
+    use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::Relaxed;
 
     #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A kernel's decoded code with all that running it needs to know.
 
-use crate::dataflow::Dataflow;
-use crate::form::{Inst, Pred, R32, R64, Reg};
+use crate::dataflow::{Dataflow, Slot};
+use crate::form::{Inst, R32, R64, Reg};
 
 /// A read-only value that the launch, the block or the thread fixes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
@@ -86,8 +86,8 @@ pub(crate) struct Code {
     pub(crate) local_regions: Vec<(u64, u64)>,
     /// What flows through each instruction.
     pub(crate) flows: Vec<Dataflow>,
-    /// The predicate that never holds, if code names it.
-    pub(crate) never: Option<Pred>,
+    /// Registers and predicates that some way through the code reads before it writes them.
+    pub(crate) maybe_unwritten: Vec<Slot>,
     /// `.reqntid`
     pub(crate) required_block: Option<[u32; 3]>,
     /// Most threads a block, by `.maxntid`.

@@ -5,7 +5,7 @@ use crate::operands::Visit;
 use crate::tile::Tile;
 
 /// A register or predicate.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash, PartialOrd, Ord)]
 pub(crate) enum Slot {
     Narrow(u32),
     Wide(u32),

@@ -68,7 +68,9 @@ pub mod mutate;
 pub mod ptx;
 
 mod alu;
+mod assigned;
 mod attach;
+mod backing;
 mod code;
 mod dataflow;
 mod decode;
@@ -79,6 +81,7 @@ mod form;
 mod lanes;
 mod memory;
 mod operands;
+mod place;
 mod printf;
 mod program;
 mod shadow;
@@ -86,7 +89,8 @@ mod tensor;
 mod tile;
 mod touched;
 
-pub use attach::{Backing, ModuleVariableLayout};
+pub use attach::ModuleVariableLayout;
+pub use backing::Backing;
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};
 pub use fault::{
     AccessKind, Fault, LaunchMisuse, MemorySpace, Missing, Nearest, Party, Place, UndefinedSource,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-use crate::attach::Words;
+use crate::backing::Words;
 use crate::touched::AccessLog;
 
 /// What fresh memory holds, word by word: a NaN as `f64`, `f32`, `bf16` and `f16`, and a large number as an integer.

@@ -1,6 +1,6 @@
 //! Matrix instructions of a warp in decoded form.
 
-use crate::form::{Access, Load, R32, Reg, Store};
+use crate::place::{Access, Load, R32, Reg, Store};
 use crate::tensor::fragment::Fragment;
 use crate::tensor::multiply::Product;
 

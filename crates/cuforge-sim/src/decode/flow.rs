@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::assigned::maybe_unwritten;
 use crate::code::Code;
+use crate::dataflow::Slot;
 use crate::decode::callee::Callee;
 use crate::decode::layout::{aligned, invalid};
 use crate::decode::scope::{Names, Variable};
@@ -137,6 +139,7 @@ impl<'m> Flow<'m> {
     /// Puts places for labels, and gives the code.
     pub(crate) fn finish(self) -> Code {
         let places = self.names.label_places.clone();
+        let never = self.names.never;
         let mut code = self.names.finish();
         let place = |label: &mut usize| {
             *label = places.get(*label).copied().flatten().unwrap_or(usize::MAX);
@@ -148,6 +151,11 @@ impl<'m> Flow<'m> {
                 _ => {}
             }
         }
+        let counts = [code.written32, code.written64, code.predicates];
+        let never = never.map(|pred| Slot::Pred(pred.0));
+        code.maybe_unwritten = maybe_unwritten(&code.insts, &code.flows, code.entry, counts);
+        // The one that never holds is a constant.
+        code.maybe_unwritten.retain(|slot| Some(*slot) != never);
         code.source_lines.sort_unstable();
         code.source_lines.dedup_by_key(|(line, _)| *line);
         code

@@ -59,7 +59,8 @@ pub(crate) struct Names {
     pub(crate) alone: bool,
     /// The addresses of functions.
     pub(crate) functions: BTreeMap<Name, u64>,
-    never: Option<Pred>,
+    /// The predicate that stands for one that never holds, if an operand needs it.
+    pub(crate) never: Option<Pred>,
 }
 
 impl Names {
@@ -481,7 +482,6 @@ impl Names {
             inst.op.sources(&mut Renumber { written32, written64 });
         }
         self.code.flows = self.code.insts.iter().map(Dataflow::of).collect();
-        self.code.never = self.never;
         self.code
     }
 }

@@ -145,7 +145,7 @@ impl<'a> BlockRunner<'a> {
             regs.preds.fill(0);
             regs.carry = 0;
             if let Some(taint) = &mut regs.taint {
-                taint.start_block(code.written32, code.written64, code.never);
+                taint.start_block(&code.maybe_unwritten);
             }
             warp.local.fill(POISON_WORD);
             warp.local_known.fill(0);

@@ -6,43 +6,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::access::addresses;
+use crate::exec::flights::Flight;
 use crate::exec::machine::Machine;
 use crate::exec::taint::WHOLE;
 use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault};
 use crate::form::{Access, AsyncCopy, CopySource, Space};
 use crate::lanes::{LANES, Mask, lanes_of};
-
-/// A copy on its way.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    thread: u32,
-    /// Number of the group of its thread.
-    group: u32,
-    /// Where in shared memory it lands.
-    at: u32,
-    bytes: u32,
-    data: [u32; 4],
-    /// Which bytes of the data are written.
-    known: [u8; 4],
-    pc: usize,
-}
-
-/// The copies of a block on their way, and the groups that its threads have committed.
-#[derive(Debug, Default)]
-pub(crate) struct Copies {
-    flights: Vec<Flight>,
-    committed: Vec<u32>,
-}
-
-impl Copies {
-    /// Forgets all copies, for a block of so many threads.
-    pub(crate) fn start_block(&mut self, threads: u32) {
-        self.flights.clear();
-        self.committed.clear();
-        self.committed.resize((threads as usize).next_multiple_of(LANES), 0);
-    }
-}
 
 impl Machine<'_> {
     /// `cp.async`

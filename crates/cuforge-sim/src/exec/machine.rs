@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Mutex;
 
 use crate::code::Code;
-use crate::exec::copies::Copies;
+use crate::exec::flights::Copies;
 use crate::exec::options::LaunchOptions;
 use crate::exec::view::GlobalView;
 use crate::exec::warp::Warp;

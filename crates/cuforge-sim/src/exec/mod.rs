@@ -8,6 +8,7 @@ mod checks;
 mod copies;
 mod elements;
 mod exchange;
+mod flights;
 mod known;
 mod launch;
 mod machine;

@@ -17,8 +17,8 @@ pub struct Checks {
     /// a wider scope than the block order them. Default on; costs 16 bytes of host memory for each 4 bytes touched, and
     /// several times that, and most of the speed, in kernels with such fences.
     pub global_conflicts: bool,
-    /// Values that nothing has written, as they decide a branch or an address or are put out. Default on; costs about a
-    /// tenth of the speed, and a byte of host memory for each 4 bytes of memory that the host has not written whole.
+    /// Values that nothing has written, as they decide a branch or an address or are put out. Default on; costs little
+    /// speed where all is written, and a byte of host memory for each 4 bytes of memory that the host has not written whole.
     pub uninitialised: bool,
     /// Whether two threads may write equal bits to one shared byte without a barrier. Default no.
     pub same_value_writes: bool,

@@ -15,7 +15,7 @@ impl Machine<'_> {
     /// Loads and shuffles settle their results themselves, as these depend on more than registers.
     #[inline(always)]
     pub(crate) fn propagate(&self, warp: &mut Warp, mask: Mask, op: &Op) -> Result<(), Box<Fault>> {
-        let Some(taint) = &mut warp.regs.taint else { return Ok(()) };
+        let Some(taint) = warp.regs.taint.as_mut().filter(|taint| taint.is_any()) else { return Ok(()) };
         let Some(flow) = self.shot.code.flows.get(warp.pc) else { return Ok(()) };
         let undefined = flow.reads.iter().fold(0, |undefined, slot| undefined | taint.mask(*slot));
         if undefined & mask == 0 && taint.carry & mask == 0 {

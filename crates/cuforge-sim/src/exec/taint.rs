@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::dataflow::Slot;
 use crate::fault::MemorySpace;
-use crate::form::{Pred, Reg};
+use crate::form::Reg;
 use crate::lanes::{FULL, Mask};
 
 /// All bytes of a word.
@@ -25,6 +25,7 @@ pub(crate) struct Taint {
     /// The lanes whose carry flag is undefined.
     pub(crate) carry: Mask,
     origins: HashMap<Slot, Origin>,
+    any: bool,
 }
 
 impl Taint {
@@ -33,16 +34,23 @@ impl Taint {
         Self { narrow: vec![0; narrow], wide: vec![0; wide], preds: vec![0; preds], ..Self::default() }
     }
 
-    /// All registers that code writes are undefined; constants and special values are not.
-    pub(crate) fn start_block(&mut self, written32: usize, written64: usize, constant: Option<Pred>) {
-        self.narrow[..written32].fill(FULL);
-        self.wide[..written64].fill(FULL);
-        self.preds.fill(FULL);
-        if let Some(constant) = constant {
-            self.preds[constant.0 as usize] = 0;
+    /// These are undefined, all else is not.
+    pub(crate) fn start_block(&mut self, undefined: &[Slot]) {
+        if self.any {
+            self.narrow.fill(0);
+            self.wide.fill(0);
+            self.preds.fill(0);
+            self.carry = 0;
+            self.origins.clear();
         }
-        self.carry = 0;
-        self.origins.clear();
+        self.any = !undefined.is_empty();
+        undefined.iter().for_each(|slot| self.set(*slot, FULL, FULL));
+    }
+
+    /// Whether anything has been undefined since the block started.
+    #[inline(always)]
+    pub(crate) fn is_any(&self) -> bool {
+        self.any
     }
 
     /// The lanes in which it is undefined.
@@ -64,6 +72,7 @@ impl Taint {
             Slot::Pred(index) => &mut self.preds[index as usize],
         };
         *old = *old & !mask | undefined & mask;
+        self.any |= undefined & mask != 0;
     }
 
     /// As [`Taint::set`], and remembers where the value comes from.
@@ -93,13 +102,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_block_knows_its_constants_only() {
+    fn a_new_block_starts_with_what_it_is_told() {
         let mut taint = Taint::new(3, 1, 2);
-        taint.start_block(2, 1, Some(Pred(1)));
+        assert!(!taint.is_any());
+        taint.start_block(&[Slot::Narrow(1), Slot::Pred(0)]);
         assert_eq!((taint.mask(Slot::Narrow(1)), taint.mask(Slot::Narrow(2))), (FULL, 0));
         assert_eq!((taint.mask(Slot::Pred(0)), taint.mask(Slot::Pred(1))), (FULL, 0));
         taint.set_from(Slot::Wide(0), 0xff, 0xf, Some((3, MemorySpace::Global)));
-        assert_eq!(taint.mask(Slot::Wide(0)), !0xf0);
+        assert_eq!(taint.mask(Slot::Wide(0)), 0xf);
         assert_eq!(taint.origin(Slot::Wide(0)), Some((3, MemorySpace::Global)));
+        taint.start_block(&[]);
+        assert!(!taint.is_any() && taint.mask(Slot::Wide(0)) == 0 && taint.mask(Slot::Narrow(1)) == 0);
     }
 }
