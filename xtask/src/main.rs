@@ -15,6 +15,7 @@ mod probe;
 mod process;
 mod quickstart;
 mod release;
+mod replay;
 mod sim;
 mod simulated;
 mod test;
@@ -96,6 +97,7 @@ fn run() -> Result<Ending, Stop> {
         "sim" => sim::run(arguments),
         "lint" => lint::run(arguments),
         "release-check" => release::run(arguments),
+        replay::VERB => replay::run(arguments),
         probe::VERB => probe::run(arguments),
         "help" => {
             arguments.options(USAGE).none()?;

@@ -8,12 +8,14 @@ use crate::arguments::{Arguments, Item};
 use crate::device::{self, Wish};
 use crate::ending::{Ending, Stop};
 use crate::judge::{self, Code, Judged};
+use crate::replay::{self, Replayed};
+use crate::{archive, simulated};
 
 const USAGE: &str = "\
 usage: cargo xtask quickstart [--device auto|cuda|sim]
 
 Compiles the kernels of the corpus, runs them at real sizes on the best device there is, verifies every result against
-a CPU reference, and shows the verdicts. Without NVRTC the PTX shipped with the kernels runs.";
+a CPU reference, and shows the verdicts; captures launches into a graph, replays and patches it, and compares the bits. Without NVRTC the PTX shipped with the kernels runs.";
 
 /// Chooses, compiles, runs, verifies, and says so.
 pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
@@ -44,11 +46,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         judged.push(judge::judge(&kernel, Form::CudaC, &mut *context, 1));
     }
     judge::show(&judged);
+    let replayed = replayed(choice.device.is_none());
+    match &replayed {
+        Ok(done) => {
+            println!("graph     {}", done.line());
+            println!("          on {}", done.driver);
+        }
+        Err(why) => println!("graph     FAILED: {why}"),
+    }
     println!("{} in {:.1} s", judge::count(&judged), start.elapsed().as_secs_f64());
-    let all = judged.iter().all(Judged::passed);
+    let all = judged.iter().all(Judged::passed) && replayed.is_ok_and(|done| done.wrong == 0);
     Ok(match judge::ending(&judged) {
-        // A kernel that did not run would leave the main job undone.
+        // A kernel that did not run, or a replay, would leave the main job undone.
         Ending::Good if !all => Ending::Failed,
         ending => ending,
     })
+}
+
+/// Launches captured into a graph and replayed: on the GPU, or through the simulated driver.
+fn replayed(simulated: bool) -> Result<Replayed, String> {
+    let variables = if simulated {
+        simulated::variables(archive::here().as_deref()).map_err(|stop| stop.to_string())?
+    } else {
+        Vec::new()
+    };
+    replay::ask(&variables)
 }
