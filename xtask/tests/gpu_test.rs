@@ -4,6 +4,8 @@
 //! This program is its own subject: the tests marked `needs a GPU` misbehave on purpose, and are run out of an archive that
 //! holds a copy of this program beside the simulated driver.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program, its helpers included")]
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
