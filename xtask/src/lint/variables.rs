@@ -8,7 +8,7 @@ use super::tidy::TextFile;
 /// The page that lists them.
 const PAGE: &str = "docs/reference/environment.md";
 /// Families with a page of their own, or private to a test.
-const ELSEWHERE: &[&str] = &["CUFORGE_SIM_", "CUFORGE_TEST_"];
+const ELSEWHERE: &[&str] = &["CUFORGE_SIM_", "CUFORGE_TEST_", "CUFORGE_BENCH_"];
 
 /// Every finding in `files`.
 pub(crate) fn findings(files: &[TextFile]) -> Vec<String> {
@@ -20,7 +20,7 @@ pub(crate) fn findings(files: &[TextFile]) -> Vec<String> {
     let named: BTreeSet<&str> = sources.flat_map(|file| literals(&file.text)).collect();
     named
         .into_iter()
-        .filter(|name| !ELSEWHERE.iter().any(|family| name.starts_with(family)))
+        .filter(|name| !name.ends_with('_') && !ELSEWHERE.iter().any(|family| name.starts_with(family)))
         .filter(|name| !page.text.contains(&format!("`{name}`")))
         .map(|name| format!("{PAGE}: {name} is read by the source and not listed"))
         .collect()
