@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backing::{Backing, Words};
 use crate::memory::{Allocation, Memory, MemoryError};
 use crate::program::Program;
+use crate::touched::AccessLog;
 
 /// A `.global` or `.const` variable of a module, as its owner has to place it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,6 +65,32 @@ impl Memory {
     /// [`Program::variables`]: launches of its kernels then place none of their own.
     pub fn adopt(&mut self, program: &Program, addresses: &[u64]) {
         self.set_module(program.id(), addresses.to_vec());
+    }
+
+    /// Notes in `log` what the next launch on this memory touches.
+    ///
+    /// ```
+    /// use cuforge_core::LaunchGeometry;
+    /// use cuforge_sim::{AccessLog, LaunchOptions, Memory, Program, Touch, launch, ptx::Module};
+    /// use std::sync::Arc;
+    ///
+    /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n\
+    ///     { .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; ld.global.u32 %r, [%d];\n\
+    ///       st.global.u32 [%d+8], %r; ret; }";
+    /// let kernel = Program::load(&Module::parse(text)?)?.kernel("k")?;
+    /// let mut memory = Memory::new(1 << 20);
+    /// let at = memory.allocate(16, 16)?;
+    /// memory.fill(at, 16, 0)?;
+    /// let log = Arc::new(AccessLog::default());
+    /// memory.watch(Arc::clone(&log));
+    /// let geometry = LaunchGeometry { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
+    /// launch(&kernel, &geometry, &at.to_le_bytes(), &mut memory, &LaunchOptions::default())?;
+    /// let ranges: Vec<_> = log.ranges().iter().map(|r| (r.address - at, r.len, r.touch)).collect();
+    /// assert_eq!(ranges, [(0, 4, Touch::Read), (8, 4, Touch::Written)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watch(&mut self, log: Arc<AccessLog>) {
+        self.set_log(log);
     }
 }
 

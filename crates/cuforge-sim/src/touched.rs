@@ -1,9 +1,7 @@
 //! Which bytes of global memory launches read and write, for whoever orders launches against each other.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-
-use crate::memory::{Allocation, Memory};
 
 /// Bytes that one bit mask tells of, and that one lazily made piece does.
 const WORD_BYTES: u64 = 64;
@@ -33,7 +31,7 @@ pub struct TouchedRange {
     pub touch: Touch,
 }
 
-/// What the launches on a [`Memory`] touch from [`Memory::watch`] on. Costs a bit for each byte touched and kind of
+/// What a launch on a [`Memory`](crate::Memory) touches once [`watch`](crate::Memory::watch) has been told of this. Costs a bit for each byte touched and kind of
 /// touch, and some of the speed.
 #[derive(Debug, Default)]
 pub struct AccessLog {
@@ -61,14 +59,14 @@ impl AccessLog {
         ranges
     }
 
-    /// Makes room for what is touched of these allocations; those of the first launch stay.
-    pub(crate) fn over(&self, allocations: &[&Allocation]) -> &[Touched] {
+    /// Makes room for what is touched of allocations with these first bytes and lengths; those of the first launch stay.
+    pub(crate) fn over(&self, allocations: impl Iterator<Item = (u64, u64)>) -> &[Touched] {
         self.allocations.get_or_init(|| {
-            let one = |allocation: &&Allocation| Touched {
-                base: allocation.base,
-                pieces: (0..allocation.len.div_ceil(PIECE_BYTES)).map(|_| OnceLock::new()).collect(),
+            let one = |(base, len): (u64, u64)| Touched {
+                base,
+                pieces: (0..len.div_ceil(PIECE_BYTES)).map(|_| OnceLock::new()).collect(),
             };
-            allocations.iter().map(one).collect()
+            allocations.map(one).collect()
         })
     }
 }
@@ -115,34 +113,6 @@ impl Touched {
             }
         }
         ranges.extend(open);
-    }
-}
-
-impl Memory {
-    /// Notes in `log` what the next launch on this memory touches.
-    ///
-    /// ```
-    /// use cuforge_core::LaunchGeometry;
-    /// use cuforge_sim::{AccessLog, LaunchOptions, Memory, Program, Touch, launch, ptx::Module};
-    /// use std::sync::Arc;
-    ///
-    /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n\
-    ///     { .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; ld.global.u32 %r, [%d];\n\
-    ///       st.global.u32 [%d+8], %r; ret; }";
-    /// let kernel = Program::load(&Module::parse(text)?)?.kernel("k")?;
-    /// let mut memory = Memory::new(1 << 20);
-    /// let at = memory.allocate(16, 16)?;
-    /// memory.fill(at, 16, 0)?;
-    /// let log = Arc::new(AccessLog::default());
-    /// memory.watch(Arc::clone(&log));
-    /// let geometry = LaunchGeometry { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
-    /// launch(&kernel, &geometry, &at.to_le_bytes(), &mut memory, &LaunchOptions::default())?;
-    /// let ranges: Vec<_> = log.ranges().iter().map(|r| (r.address - at, r.len, r.touch)).collect();
-    /// assert_eq!(ranges, [(0, 4, Touch::Read), (8, 4, Touch::Written)]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn watch(&mut self, log: Arc<AccessLog>) {
-        self.set_log(log);
     }
 }
 

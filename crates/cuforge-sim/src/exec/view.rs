@@ -64,7 +64,9 @@ impl<'m> GlobalView<'m> {
             }));
         }
         let words = allocations.iter().map(|allocation| &*allocation.words).collect();
-        let touched = memory.log().map(|log| log.over(&allocations));
+        let touched = memory
+            .log()
+            .map(|log| log.over(allocations.iter().map(|allocation| (allocation.base, allocation.len))));
         Self { memory, allocations, words, touched, regions }
     }
 
