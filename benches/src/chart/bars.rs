@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::svg::{Anchor, Drawing, FAINT, GRID, INK, WIDTH};
-use super::{mark, shown};
+use super::value::{mark, shown};
 use crate::record::Row;
 
 const LABELS: f64 = 440.0;

@@ -1,8 +1,8 @@
 //! A chart of lines: figures whose names differ in one number, over that number.
 
 use super::axis::Axis;
-use super::mark;
 use super::svg::{Anchor, Drawing, FAINT, GRID, INK, WIDTH};
+use super::value::mark;
 use crate::record::{Row, digits};
 
 const LEFT: f64 = 90.0;
