@@ -7,7 +7,7 @@ use crate::graph_error::GraphError;
 use crate::held::Held;
 use crate::one_node::OneNode;
 use crate::options::LaunchOptions;
-use crate::pipeline::{Built, Pipeline};
+use crate::pipeline::{Built, Pipeline, product};
 use crate::ranges::range;
 use crate::slab::Slab;
 use crate::stream::Stream;
@@ -335,8 +335,7 @@ impl Built {
         if count == 0 {
             return self.fire_plain(stream, geometry, packed);
         }
-        let blocks: u32 = options.cluster.map_or(1, |cluster| cluster.iter().product());
-        if blocks > 8 {
+        if options.cluster.is_some_and(|cluster| product(&cluster) > 8) {
             function::allow_large_clusters(&self.gate, self.function)?;
         }
         let config = config(stream, geometry, &mut attributes, count);

@@ -2,9 +2,12 @@
 
 use crate::error::{LaunchError, Rejection};
 use crate::ffi::{RawFunction, RawModule, code};
+use crate::function;
 use crate::gate::{Gate, Retired};
 use crate::ranges::range;
 use cuforge_core::ModuleImage;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -22,6 +25,9 @@ pub(crate) struct Module {
     image: Arc<ModuleImage>,
     /// Why the image's machine code was not taken, where its PTX was loaded instead.
     rejection: Option<Box<Rejection>>,
+    /// Kernels that were opted into more dynamic shared memory, with the bytes: the driver keeps one number for a kernel,
+    /// and the pipelines of all its schedules share it.
+    shared_allowed: Mutex<HashMap<usize, u32>>,
 }
 
 // SAFETY: module handles may be used from any thread.
@@ -44,7 +50,13 @@ impl Module {
             (None, Some(text)) => (load_text(gate, text)?, None),
             (None, None) => return Err(missing),
         };
-        Ok(Self { gate: gate.clone(), raw, image: image.clone(), rejection })
+        Ok(Self {
+            gate: gate.clone(),
+            raw,
+            image: image.clone(),
+            rejection,
+            shared_allowed: Mutex::default(),
+        })
     }
 
     pub(crate) fn rejection(&self) -> Option<&Rejection> {
@@ -67,6 +79,18 @@ impl Module {
             return Err(missing());
         }
         self.gate.check(status).map(|()| function)
+    }
+
+    /// Lets blocks of one of its kernels have at least `bytes` of dynamic shared memory; never fewer than before. Wants the
+    /// context current.
+    pub(crate) fn allow_shared(&self, function: RawFunction, bytes: u32) -> Result<(), LaunchError> {
+        let mut allowed = self.shared_allowed.lock();
+        let most = allowed.entry(function as usize).or_default();
+        if bytes > *most {
+            function::allow_dynamic_shared(&self.gate, function, bytes)?;
+            *most = bytes;
+        }
+        Ok(())
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Built {
     attributes: FunctionAttributes,
     /// What a profiler calls its launches: the kernel's name.
     pub(crate) name: Name,
-    /// Dynamic shared bytes that the function has been opted into.
+    /// Dynamic shared bytes that this pipeline knows the function to be opted into; its module knows of all pipelines.
     shared_allowed: AtomicU32,
 }
 
@@ -136,7 +136,7 @@ impl Pipeline {
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
     pub fn blocks_per_multiprocessor(&self, shared_bytes: u32) -> Result<u32, LaunchError> {
         let built = &self.built;
-        let threads = built.schedule.workgroup_size.iter().product();
+        let threads = product(&built.schedule.workgroup_size);
         built.allow_shared(shared_bytes)?;
         let _context = built.gate.enter()?;
         function::occupancy(&built.gate, built.function, threads, shared_bytes)
@@ -155,6 +155,11 @@ impl Pipeline {
     pub fn geometry(&self, extent: Extent) -> Result<LaunchGeometry, LaunchError> {
         self.built.geometry(extent)
     }
+}
+
+/// Threads or blocks of a shape; as many as the type can say where there are more, which no driver takes.
+pub(crate) fn product(shape: &[u32; 3]) -> u32 {
+    shape.iter().fold(1, |all: u32, one| all.saturating_mul(*one))
 }
 
 /// Whether the kernel waits for the one before it, by its PTX or, where there is none, by its source.
@@ -225,7 +230,7 @@ impl Built {
             return Ok(());
         }
         let _context = self.gate.enter_even_capturing()?;
-        function::allow_dynamic_shared(&self.gate, self.function, bytes)?;
+        self.module.allow_shared(self.function, bytes)?;
         self.shared_allowed.fetch_max(bytes, Ordering::Relaxed);
         Ok(())
     }
