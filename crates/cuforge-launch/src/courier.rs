@@ -1,6 +1,7 @@
 //! A thread that submits copies for its stream: the host goes on at once, the copies keep their place in stream order.
 
 use crate::bulk::Bulk;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -44,6 +45,10 @@ impl Courier {
 fn serve(posted: &Receiver<Arc<dyn Letter>>) {
     let mut chunks = None;
     for letter in posted {
-        letter.carry(&mut chunks);
+        // A source's own code runs here. If it panics its letter fails, and those behind it are carried all the same.
+        let carried = catch_unwind(AssertUnwindSafe(|| letter.carry(&mut chunks)));
+        if carried.is_err() {
+            tracing::error!("the source of an upload panicked");
+        }
     }
 }

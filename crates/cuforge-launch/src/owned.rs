@@ -226,15 +226,12 @@ impl<S: AsRef<[u8]> + Send> Letter for Parcel<S> {
     fn carry(&self, chunks: &mut Option<Bulk>) {
         range!("upload");
         let mut state = self.state.lock();
-        // Also where a source's own code panics: whoever waits learns of it.
-        let _told = Told(self);
+        let mut ending = Ending { parcel: self, sealed: false };
         let submitted = match &state.source {
             Some(source) => self.submit(source, chunks),
             None => Ok(()),
         };
-        // Sealed even behind a failure, so that nobody waits for an epoch that never comes.
-        // SAFETY: until this parcel is sent nobody else seals on the stream.
-        let sealed = unsafe { self.line.seal(self.epochs.1) };
+        let sealed = ending.seal();
         state.outcome = Some(submitted.and(sealed));
     }
 
@@ -247,13 +244,30 @@ impl<S: AsRef<[u8]> + Send> Letter for Parcel<S> {
     }
 }
 
-/// Tells those who wait, whichever way `carry` ends.
-struct Told<'p, S>(&'p Parcel<S>);
+/// Seals the last epoch and tells those who wait, whichever way `carry` ends: also where it fails, and where a source's
+/// own code panics. Else somebody might wait for an epoch that never comes.
+struct Ending<'p, S> {
+    parcel: &'p Parcel<S>,
+    sealed: bool,
+}
 
-impl<S> Drop for Told<'_, S> {
+impl<S> Ending<'_, S> {
+    fn seal(&mut self) -> Result<(), LaunchError> {
+        self.sealed = true;
+        // SAFETY: until this parcel is sent nobody else seals on the stream.
+        unsafe { self.parcel.line.seal(self.parcel.epochs.1) }
+    }
+}
+
+impl<S> Drop for Ending<'_, S> {
     fn drop(&mut self) {
-        self.0.sent.store(true, Ordering::Release);
-        self.0.told.notify_all();
+        if !self.sealed
+            && let Err(error) = self.seal()
+        {
+            tracing::warn!(%error, "the epoch of a failed upload could not be sealed");
+        }
+        self.parcel.sent.store(true, Ordering::Release);
+        self.parcel.told.notify_all();
     }
 }
 

@@ -39,8 +39,6 @@ pub struct Prefetcher {
 
 struct Slot {
     view: BufferView,
-    /// Keeps the grant as long as the prefetcher.
-    _pin: Lease,
     guard: Arc<Guard>,
     copied: Arc<Event>,
     /// What fills it, while the courier may still be submitting that.
@@ -51,10 +49,14 @@ struct Slot {
     bytes: usize,
 }
 
-/// What a lease and its slot share.
+/// What a lease and its slot share. The grant is released when both are gone.
 struct Guard {
     state: AtomicU8,
     read: Arc<Event>,
+    slab: Slab,
+    view: BufferView,
+    /// Keeps the grant until then.
+    pin: Option<Lease>,
 }
 
 /// A filled buffer, leased to the compute of one stream. Dropping it lets the buffer be filled again, behind everything
@@ -68,22 +70,25 @@ pub struct Prefetched {
 
 impl Prefetcher {
     /// `depth` buffers (at least 1; 2 hide a copy behind compute) as `request` says, and a stream for the copies.
-    /// Pinned memory is made by the first use of each buffer.
+    /// Pinned memory is made by the first use of each buffer. The buffers are released with the prefetcher and its last
+    /// lease, unless a bound launch still holds them then.
     ///
     /// # Errors
     /// [`LaunchError::Refused`], [`LaunchError::TooManyStreams`], [`LaunchError::Driver`].
     pub fn new(slab: &Slab, request: &Request, depth: usize) -> Result<Self, LaunchError> {
         let copies = Stream::new(slab.device())?;
-        let mut slots = Vec::with_capacity(depth.max(1));
+        // Not with that capacity: the slab refuses a depth that is out of all reason before the host's memory does.
+        let mut slots = Vec::new();
         for _ in 0..depth.max(1) {
-            let view = slab.acquire(request)?;
             let events = slab.device().events();
-            let guard = Guard { state: AtomicU8::new(IDLE), read: Arc::new(events.take(false)?) };
+            let (read, copied) = (Arc::new(events.take(false)?), Arc::new(events.take(false)?));
+            let view = slab.acquire(request)?;
+            let mut guard = Guard { state: AtomicU8::new(IDLE), read, slab: slab.clone(), view, pin: None };
+            guard.pin = Some(slab.pins().pin(&view)?);
             slots.push(Slot {
                 view,
-                _pin: slab.pins().pin(&view)?,
                 guard: Arc::new(guard),
-                copied: Arc::new(events.take(false)?),
+                copied,
                 letter: None,
                 source: None,
                 epoch: 0,
@@ -131,9 +136,13 @@ impl Prefetcher {
             Ok(number) => number,
             Err(error) => return Err(Box::new(Unsent { error, source })),
         };
-        let (line, slot) = (self.copies.line().clone(), &mut self.slots[number]);
-        let before = slot.source.take().map(|source| Upload::in_flight(line, slot.epoch, source));
-        self.start(number, source, bytes).map(|()| before)
+        let slot = &mut self.slots[number];
+        let (line, epoch, before) = (self.copies.line().clone(), slot.epoch, slot.source.take());
+        if let Err(unsent) = self.start(number, source, bytes) {
+            self.slots[number].source = before;
+            return Err(unsent);
+        }
+        Ok(before.map(|source| Upload::in_flight(line, epoch, source)))
     }
 
     /// Fills the next buffer with all bytes of memory that is handed over; the host waits for nothing, and the source
@@ -229,8 +238,12 @@ impl Prefetcher {
         }
         let epoch = self.slab.send(&mut self.copies, &slot.view, source, bytes)?;
         // SAFETY: the copy stream is alive and of the pool's context.
-        unsafe { slot.copied.record(self.copies.line().raw()) }?;
-        Ok(epoch)
+        let recorded = unsafe { slot.copied.record(self.copies.line().raw()) };
+        if recorded.is_err() {
+            // The source goes back to the caller.
+            self.copies.settle();
+        }
+        recorded.map(|()| epoch)
     }
 }
 
@@ -254,6 +267,16 @@ impl Drop for Prefetched {
             tracing::warn!(%error, "a prefetch buffer cannot be guarded and is not filled again");
         }
         self.guard.state.store(if recorded.is_ok() { READ } else { LOST }, Ordering::Release);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.pin = None;
+        // Copies and launches have noted their uses, so the bytes stay pending until those are done.
+        if let Err(error) = self.slab.release(self.view) {
+            tracing::debug!(%error, "a prefetch buffer stays with what still holds it");
+        }
     }
 }
 
