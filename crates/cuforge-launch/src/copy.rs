@@ -38,29 +38,30 @@ impl Slab {
         }
         // The driver's own copy of several segments is up to a third faster than the ring (3 MiB, H200, driver
         // 580.159.04, 2026-12-01), but waits for what the stream is doing.
-        let direct = bytes.len() > SEGMENT_BYTES && on.is_known_idle();
-        let to = self.use_on(on, view)?;
-        if direct {
-            // SAFETY: as in `write_bulk`.
-            return unsafe { on.send(to, bytes.as_ptr(), bytes.len()) };
+        if bytes.len() > SEGMENT_BYTES && on.is_known_idle() {
+            return self.write_pageable(on, view, bytes);
         }
-        on.write_staged(to, bytes)
+        self.use_over(on, view, |on, to| on.write_staged(to, bytes))
     }
 
-    /// As [`write`](Self::write), but refuses where it would wait, and nothing is written.
+    /// As [`write`](Self::write), but refuses where it would wait, and nothing is written: where the ring is full, and while
+    /// an upload of owned memory is still being submitted to the stream.
     ///
     /// # Errors
     /// [`LaunchError::StagingFull`] and those of [`write`](Self::write).
     pub fn try_write(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
-        self.ready(on, view, bytes.len())?;
+        self.fits(on, view, bytes.len())?;
+        if on.waits_for_courier() {
+            return Err(LaunchError::StagingFull { bytes: bytes.len() as u64 });
+        }
+        on.admit()?;
         if bytes.is_empty() {
             return Ok(());
         }
         if !on.has_room(bytes.len())? {
             return Err(LaunchError::StagingFull { bytes: bytes.len() as u64 });
         }
-        let to = self.use_on(on, view)?;
-        on.write_staged(to, bytes)
+        self.use_over(on, view, |on, to| on.write_staged(to, bytes))
     }
 
     /// As [`write`](Self::write), from elements.
@@ -170,15 +171,17 @@ impl Slab {
     }
 
     fn write_bulk(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
-        let to = self.use_on(on, view)?;
         match Movers::of_this_machine() {
-            Some(movers) => on.write_moved(movers, to, bytes),
-            None => {
-                // SAFETY: the view is live until the epoch just noted completes. The driver has read pageable memory
-                // when this call returns (CUDA driver API, "API synchronization behavior", memcpy, asynchronous).
-                unsafe { on.send(to, bytes.as_ptr(), bytes.len()) }
-            }
+            Some(movers) => self.use_over(on, view, |on, to| on.write_moved(movers, to, bytes)),
+            None => self.write_pageable(on, view, bytes),
         }
+    }
+
+    fn write_pageable(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
+        let to = self.use_on(on, view)?;
+        // SAFETY: the view is live until the epoch just noted completes. The driver has read pageable memory when this
+        // call returns (CUDA driver API, "API synchronization behavior", memcpy, asynchronous).
+        unsafe { on.send(to, bytes.as_ptr(), bytes.len()) }
     }
 }
 
@@ -208,6 +211,8 @@ impl Stream {
             // SAFETY: the target bytes are live until the open epoch completes; the ring gives the staged bytes to
             // nobody else before that, and is freed only when the device is idle.
             unsafe { self.send(at, from, piece.len()) }?;
+            // Each: the turn for the next may seal the epoch of this one, and the last one's needs sealing too.
+            self.submitted();
             at += piece.len() as u64;
         }
         Ok(())
@@ -219,12 +224,14 @@ impl Stream {
             return Ok(offset);
         }
         let epoch = self.open_epoch();
-        let wait_for = self.staging()?.ring().turn(epoch);
+        // The turn comes last: a failure before it must not leave a segment that is still read as the current one.
         self.seal()?;
+        let wait_for = self.staging()?.ring().next_free_after();
         if !self.line().has_completed(wait_for) {
             self.staging()?.count_wait();
             self.wait_epoch(wait_for)?;
         }
+        self.staging()?.ring().turn(epoch);
         self.staging()?.ring().fit(len).ok_or(LaunchError::StagingFull { bytes: len as u64 })
     }
 

@@ -56,7 +56,8 @@ struct Shared {
 /// A stream's place among the queues that a ledger tells apart.
 #[derive(Clone, Copy)]
 struct Queue {
-    stream: RawStream,
+    /// `None` where the number is free. A stream that was brought in may be the legacy stream, whose handle is null.
+    stream: Option<RawStream>,
     /// The first epoch that no stream has used.
     next_epoch: u64,
 }
@@ -148,7 +149,7 @@ impl Device {
             pipelines: PipelineCache::default(),
             events,
             timeline: Arc::new(timeline),
-            queues: Mutex::new([Queue { stream: ptr::null_mut(), next_epoch: 1 }; MAX_QUEUES]),
+            queues: Mutex::new([Queue { stream: None, next_epoch: 1 }; MAX_QUEUES]),
             adapter: found.adapter,
             constraints: Arc::new(found.constraints),
             capabilities: found.capabilities,
@@ -285,30 +286,34 @@ impl Device {
     /// [`LaunchError::DeviceLost`].
     pub fn collect(&self) -> Result<usize, LaunchError> {
         self.gate().alive()?;
-        if self.gate().retired() == 0 {
+        let retired = self.gate().take_retired();
+        if retired.is_empty() {
             return Ok(0);
         }
         // Asking a capturing stream how far it is would spoil the capture.
         let Some(_quiet) = self.gate().quiet() else { return Ok(0) };
+        // The legacy stream, if it was brought in, is that of the current context.
+        let _context = self.gate().enter()?;
         let queues = self.shared.queues.lock();
         for (number, queue) in queues.iter().enumerate() {
-            let idle = if queue.stream.is_null() {
-                self.timeline().has_completed(number, queue.next_epoch - 1)
-            } else {
-                // SAFETY: streams leave the table before they are destroyed, and the table is locked.
-                let status = unsafe { self.gate().api().stream_query(queue.stream) };
-                if status.code != code::NOT_READY {
-                    self.gate().check_wait(status)?;
+            let idle = match queue.stream {
+                None => self.timeline().has_completed(number, queue.next_epoch - 1),
+                Some(stream) => {
+                    // SAFETY: streams leave the table before they are destroyed, and the table is locked.
+                    let status = unsafe { self.gate().api().stream_query(stream) };
+                    if status.code != code::NOT_READY {
+                        self.gate().check_wait(status)?;
+                    }
+                    status.code == code::SUCCESS
                 }
-                status.code == code::SUCCESS
             };
             if !idle {
                 return Ok(0);
             }
         }
-        // SAFETY: every stream of this device is idle, and what is retired is out of everybody's reach, so no later
-        // work can use it.
-        unsafe { self.gate().free_retired() }
+        // SAFETY: every stream of this device was idle after these had been retired, and what is retired is out of
+        // everybody's reach, so no later work can use it.
+        unsafe { retired.free() }
     }
 
     /// Waits for all work of the context, frees what waited for that, and reports what drops could not.
@@ -320,13 +325,14 @@ impl Device {
             return Err(GraphError::Capturing { what: "the device" }.into());
         };
         self.shared.pipelines.trim();
+        let retired = self.gate().take_retired();
         {
             let _context = self.gate().enter()?;
             // SAFETY: the context is current.
             self.gate().check_wait(unsafe { self.gate().api().ctx_synchronize() })?;
         }
-        // SAFETY: nothing of the context runs, and what is retired is out of everybody's reach.
-        let freed = unsafe { self.gate().free_retired() }?;
+        // SAFETY: nothing of the context ran after these had been retired, and what is retired is out of everybody's reach.
+        let freed = unsafe { retired.free() }?;
         Ok(Closed { freed, drop_errors: self.gate().drop_errors() })
     }
 
@@ -361,19 +367,19 @@ impl Device {
         let mut queues = self.shared.queues.lock();
         // A number whose last stream still has work in flight must rest: its word may yet be written.
         let free = |(number, queue): &(usize, &mut Queue)| {
-            queue.stream.is_null() && self.timeline().has_completed(*number, queue.next_epoch - 1)
+            queue.stream.is_none() && self.timeline().has_completed(*number, queue.next_epoch - 1)
         };
         let Some((number, queue)) = queues.iter_mut().enumerate().find(free) else {
             return Err(LaunchError::TooManyStreams { most: MAX_QUEUES });
         };
-        queue.stream = stream;
+        queue.stream = Some(stream);
         Ok((number, queue.next_epoch))
     }
 
     /// Gives a queue number back: `next_epoch` is the first that its stream has not sealed.
     pub(crate) fn dismiss(&self, number: usize, next_epoch: u64) {
         let mut queues = self.shared.queues.lock();
-        queues[number] = Queue { stream: ptr::null_mut(), next_epoch };
+        queues[number] = Queue { stream: None, next_epoch };
     }
 }
 

@@ -237,10 +237,6 @@ impl Gate {
         self.done.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn retired(&self) -> usize {
-        self.retired.lock().len()
-    }
-
     /// Counts and logs a failure that a drop met: it is nobody else's.
     pub(crate) fn note_in_drop(&self, status: Status) {
         if status.code != code::SUCCESS && self.lost.get().is_none() {
@@ -254,26 +250,14 @@ impl Gate {
         self.drop_errors.load(Ordering::Relaxed)
     }
 
-    /// Frees what was retired; how many things.
-    ///
-    /// # Safety
-    /// No work that uses them is running or queued.
-    pub(crate) unsafe fn free_retired(&self) -> Result<usize, LaunchError> {
-        let all = std::mem::take(&mut *self.retired.lock());
-        if all.is_empty() {
-            return Ok(0);
-        }
-        let _context = self.enter()?;
-        let count = all.len();
-        for one in all {
-            // SAFETY: the caller promises that nothing uses it, and it was taken off the list.
-            unsafe { self.free(one) };
-        }
-        Ok(count)
+    /// All that is retired by now, to be freed once the device has been seen idle after this; what is not freed goes
+    /// back. Not the other way about: work can be submitted, and what it uses retired, behind a look at the streams.
+    pub(crate) fn take_retired(&self) -> Batch<'_> {
+        Batch { gate: self, things: std::mem::take(&mut *self.retired.lock()) }
     }
 
     /// # Safety
-    /// As [`free_retired`](Self::free_retired), with the context current; once for each thing.
+    /// As [`Batch::free`], with the context current; once for each thing.
     unsafe fn free(&self, one: Retired) {
         let api = self.api();
         match one {
@@ -343,6 +327,45 @@ impl fmt::Debug for Gate {
             .field("device", &self.device)
             .field("lost", &self.lost.get())
             .finish_non_exhaustive()
+    }
+}
+
+/// Retired things that are about to be freed, or go back.
+pub(crate) struct Batch<'g> {
+    gate: &'g Gate,
+    things: Vec<Retired>,
+}
+
+impl Batch<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+
+    /// Frees them; how many.
+    ///
+    /// # Errors
+    /// Where the context cannot be made current; nothing is freed then.
+    ///
+    /// # Safety
+    /// No work that uses them is running or queued: the device was idle at some time after they were taken.
+    pub(crate) unsafe fn free(mut self) -> Result<usize, LaunchError> {
+        if self.is_empty() {
+            return Ok(0);
+        }
+        let _context = self.gate.enter()?;
+        let things = std::mem::take(&mut self.things);
+        let count = things.len();
+        for one in things {
+            // SAFETY: the caller promises that nothing uses it, and it was taken off the list.
+            unsafe { self.gate.free(one) };
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.gate.retired.lock().append(&mut self.things);
     }
 }
 

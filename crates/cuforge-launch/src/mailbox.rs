@@ -66,9 +66,11 @@ impl Slab {
     /// no allocation.
     ///
     /// # Errors
-    /// [`LaunchError::TooLong`] where the mailbox is smaller, and those of [`Slab::read`].
+    /// [`LaunchError::TooLong`] where the mailbox is smaller, [`LaunchError::OtherDevice`] where it is another device's, and
+    /// those of [`Slab::read`].
     pub fn post(&self, on: &mut Stream, view: &BufferView, mailbox: &mut Mailbox) -> Result<(), LaunchError> {
         self.ready(on, view, 0)?;
+        mailbox.memory.is_of(self.device().gate())?;
         let room = mailbox.memory.len() as u64;
         if view.len() > room {
             return Err(LaunchError::TooLong { bytes: view.len(), view_bytes: room });
@@ -83,7 +85,11 @@ impl Slab {
             // freed only when the device is idle.
             gate.check(unsafe { gate.api().copy_to_host(to, from, bytes, on.line().raw()) })?;
         }
-        let epoch = on.seal()?;
+        let sealed = on.seal();
+        if sealed.is_err() {
+            on.settle();
+        }
+        let epoch = sealed?;
         mailbox.bytes = bytes;
         mailbox.posted = Some((on.line().clone(), epoch));
         Ok(())

@@ -84,6 +84,15 @@ impl PinnedBuffer {
         &self.gate
     }
 
+    /// An error for memory of another device object: it would be freed when that one is idle.
+    pub(crate) fn is_of(&self, gate: &Arc<Gate>) -> Result<(), LaunchError> {
+        if Arc::ptr_eq(&self.gate, gate) {
+            Ok(())
+        } else {
+            Err(LaunchError::OtherDevice { what: "pinned memory" })
+        }
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.host.as_ptr()
     }

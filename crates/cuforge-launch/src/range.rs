@@ -18,6 +18,8 @@ pub(crate) struct AddressRange {
     base: DeviceAddress,
     reserved: u64,
     mapped: u64,
+    /// How many of the mapped bytes have been filled.
+    filled: u64,
     /// Mapped chunks with their handles; `None` where the memory is one plain allocation.
     chunks: Option<Vec<(DeviceAddress, usize, u64)>>,
     granularity: u64,
@@ -38,8 +40,15 @@ impl AddressRange {
         let mut base = 0;
         // SAFETY: the pointer is valid for one address.
         gate.check(unsafe { gate.api().address_reserve(&raw mut base, reserved as usize, 0, 0, 0) }?)?;
-        let mut range =
-            Self { gate: gate.clone(), base, reserved, mapped: 0, chunks: Some(Vec::new()), granularity };
+        let mut range = Self {
+            gate: gate.clone(),
+            base,
+            reserved,
+            mapped: 0,
+            filled: 0,
+            chunks: Some(Vec::new()),
+            granularity,
+        };
         range.map_to(bytes)?;
         Ok(range)
     }
@@ -50,7 +59,15 @@ impl AddressRange {
         let mut base = 0;
         // SAFETY: the pointer is valid for one address, and the context is current.
         gate.check(unsafe { gate.api().mem_alloc(&raw mut base, bytes.max(1) as usize) })?;
-        Ok(Self { gate: gate.clone(), base, reserved: bytes, mapped: bytes, chunks: None, granularity: 1 })
+        Ok(Self {
+            gate: gate.clone(),
+            base,
+            reserved: bytes,
+            mapped: bytes,
+            filled: 0,
+            chunks: None,
+            granularity: 1,
+        })
     }
 
     pub(crate) fn base(&self) -> DeviceAddress {
@@ -65,12 +82,21 @@ impl AddressRange {
         self.reserved
     }
 
-    /// Maps memory until at least `bytes` from the base are backed; the bytes that are new. Returns at once while
-    /// kernels run.
-    pub(crate) fn map_to(&mut self, bytes: u64) -> Result<(DeviceAddress, u64), LaunchError> {
+    /// The mapped bytes that nobody has filled yet: where, and how many.
+    pub(crate) fn unfilled(&self) -> (DeviceAddress, u64) {
+        (self.base + self.filled, self.mapped - self.filled)
+    }
+
+    /// All that is mapped has been filled.
+    pub(crate) fn set_filled(&mut self) {
+        self.filled = self.mapped;
+    }
+
+    /// Maps memory until at least `bytes` from the base are backed. Returns at once while kernels run.
+    pub(crate) fn map_to(&mut self, bytes: u64) -> Result<(), LaunchError> {
         let start = self.base + self.mapped;
         if bytes <= self.mapped {
-            return Ok((start, 0));
+            return Ok(());
         }
         let extra = (bytes - self.mapped).checked_next_multiple_of(self.granularity);
         let refused = LaunchError::CannotGrow {
@@ -100,7 +126,7 @@ impl AddressRange {
         }
         chunks.push((start, extra as usize, handle));
         self.mapped += extra;
-        Ok((start, extra))
+        Ok(())
     }
 }
 

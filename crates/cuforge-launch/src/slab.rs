@@ -64,13 +64,13 @@ impl Slab {
         options: SlabOptions,
     ) -> Result<Self, LaunchError> {
         let bytes = allocator.stats().capacity_bytes;
-        let range = if device.capabilities().virtual_memory {
+        let mut range = if device.capabilities().virtual_memory {
             let reserve = options.reserve_bytes.unwrap_or(device.constraints().memory_bytes);
             AddressRange::reserve(device.gate(), bytes, reserve)?
         } else {
             AddressRange::plain(device.gate(), bytes)?
         };
-        fill(device, range.base(), range.mapped(), options.poison)?;
+        fill(device, &mut range, options.poison)?;
         let limits = LedgerLimits { grants: options.grants, queues: MAX_QUEUES as u32 };
         let mut ledger = Ledger::new(allocator, limits);
         for _ in 0..MAX_QUEUES {
@@ -213,9 +213,9 @@ impl Slab {
             reserved: range.reserved(),
         };
         let Some(wanted) = capacity.checked_add(extra_bytes) else { return Err(cannot) };
-        // Bytes that were mapped for an allocator that then refused are filled already and serve the next attempt.
-        let (at, bytes) = range.map_to(wanted)?;
-        fill(self.device(), at, bytes, self.shared.poison)?;
+        // Bytes that were mapped before, for a fill that failed or an allocator that refused, serve the next attempt.
+        range.map_to(wanted)?;
+        fill(self.device(), &mut range, self.shared.poison)?;
         Ok(self.shared.ledger.lock().grow(extra_bytes)?)
     }
 
@@ -244,10 +244,29 @@ impl Slab {
         lease.mark_use(on.stamp())?;
         Ok(self.shared.base + view.offset())
     }
+
+    /// As [`use_on`](Self::use_on) for `work` that may seal epochs between its submissions: all that it went on in are
+    /// noted, and meanwhile the view is pinned, because a release would know of the first alone.
+    pub(crate) fn use_over(
+        &self,
+        on: &mut Stream,
+        view: &BufferView,
+        work: impl FnOnce(&mut Stream, DeviceAddress) -> Result<(), LaunchError>,
+    ) -> Result<(), LaunchError> {
+        let lease = self.shared.pins.pin(view)?;
+        let first = on.open_epoch();
+        lease.mark_use(on.stamp())?;
+        let outcome = work(on, self.shared.base + view.offset());
+        if on.open_epoch() != first {
+            lease.mark_use(on.last_stamp())?;
+        }
+        outcome
+    }
 }
 
-/// Fills fresh device memory, and waits for that alone.
-fn fill(device: &Device, at: DeviceAddress, bytes: u64, poison: Option<u8>) -> Result<(), LaunchError> {
+/// Fills what is fresh of the memory, and waits for that alone.
+fn fill(device: &Device, range: &mut AddressRange, poison: Option<u8>) -> Result<(), LaunchError> {
+    let (at, bytes) = range.unfilled();
     if bytes == 0 {
         return Ok(());
     }
@@ -258,7 +277,9 @@ fn fill(device: &Device, at: DeviceAddress, bytes: u64, poison: Option<u8>) -> R
         gate.api().memset_d8_async(at, poison.unwrap_or(0), bytes as usize, stream.line().raw())
     })?;
     stream.submitted();
-    stream.synchronize()
+    stream.synchronize()?;
+    range.set_filled();
+    Ok(())
 }
 
 impl fmt::Debug for Slab {

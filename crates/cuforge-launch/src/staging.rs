@@ -80,12 +80,16 @@ impl Ring {
         Some(offset)
     }
 
-    /// Leaves the current segment to the work of `epoch`; the epoch that the next segment must wait for.
-    pub(crate) fn turn(&mut self, epoch: u64) -> u64 {
+    /// The epoch that must have completed before the ring is turned to its next segment.
+    pub(crate) fn next_free_after(&self) -> u64 {
+        self.epochs[(self.current + 1) % SEGMENTS]
+    }
+
+    /// Leaves the current segment to the work of `epoch`, and goes on with the next.
+    pub(crate) fn turn(&mut self, epoch: u64) {
         self.epochs[self.current] = epoch;
         self.current = (self.current + 1) % SEGMENTS;
         self.used = 0;
-        self.epochs[self.current]
     }
 
     /// Whether `len` bytes, cut as writes are cut, fit without waiting for an epoch that is not `done`.
@@ -124,7 +128,12 @@ mod tests {
     #[test]
     fn a_segment_waits_for_the_epoch_that_it_was_left_to() {
         let mut ring = Ring::new(64);
-        let waits: Vec<u64> = (1..=SEGMENTS as u64 + 2).map(|epoch| ring.turn(epoch)).collect();
+        let mut turn = |epoch| {
+            let wait_for = ring.next_free_after();
+            ring.turn(epoch);
+            wait_for
+        };
+        let waits: Vec<u64> = (1..=SEGMENTS as u64 + 2).map(&mut turn).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
     }
 
@@ -138,7 +147,8 @@ mod tests {
         }
         assert!(ring.has_room(64, |epoch| epoch == 0), "the current segment is free");
         assert_eq!(ring.fit(1), Some(64 * (SEGMENTS - 1)));
-        assert_eq!(ring.turn(9), 1);
+        assert_eq!(ring.next_free_after(), 1);
+        ring.turn(9);
         ring.fit(1).unwrap();
         assert!(!ring.has_room(64, |epoch| epoch < 2), "the next segment is in use by epoch 2");
         assert!(ring.has_room(64, |epoch| epoch <= 2));

@@ -174,7 +174,7 @@ impl Stream {
         let gate = self.line.device.gate();
         gate.alive()?;
         gate.not_capturing(self.line.queue)?;
-        if self.posted.as_ref().is_some_and(|letter| !letter.is_sent()) {
+        if self.waits_for_courier() {
             return Ok(false);
         }
         self.posted = None;
@@ -289,6 +289,11 @@ impl Stream {
         Stamp { queue: self.queue(), epoch: self.epoch }
     }
 
+    /// The stamp of the last submission.
+    pub(crate) fn last_stamp(&self) -> Stamp {
+        Stamp { queue: self.queue(), epoch: if self.unsealed > 0 { self.epoch } else { self.epoch - 1 } }
+    }
+
     #[cold]
     fn attend(&mut self) -> Result<(), LaunchError> {
         let gate = self.line.device.gate();
@@ -310,9 +315,12 @@ impl Stream {
         gate.seal_done(self.line.queue);
         if self.unsealed > 0 {
             // SAFETY: the stream is alive and has the queue to itself.
-            unsafe { self.line.seal(self.epoch) }?;
+            let sealed = unsafe { self.line.seal(self.epoch) };
+            // An epoch that could not be sealed ends as well: a wait may find it done on an idle stream, which must not
+            // speak for what is submitted later. The seal of the next one covers it, so there must be one.
             self.epoch += 1;
-            self.unsealed = 0;
+            self.unsealed = u32::from(sealed.is_err());
+            sealed?;
         }
         Ok(self.epoch - 1)
     }
@@ -335,6 +343,11 @@ impl Stream {
         self.line.device.gate().ask_for_seal(self.line.queue);
     }
 
+    /// Whether the next submission would wait for the courier.
+    pub(crate) fn waits_for_courier(&self) -> bool {
+        self.posted.as_ref().is_some_and(|letter| !letter.is_sent())
+    }
+
     /// Waits on the host until the courier has submitted all that was posted. A failure is told by the letter's ticket.
     pub(crate) fn join_courier(&mut self) {
         if let Some(letter) = self.posted.take() {
@@ -345,6 +358,14 @@ impl Stream {
     /// Waits on the host until the sealed `epoch` has completed.
     pub(crate) fn wait_epoch(&self, epoch: u64) -> Result<(), LaunchError> {
         self.line.wait_epoch(epoch)
+    }
+
+    /// After a failure behind a copy: waits until nothing of the host's memory is read or written any more. Where the wait
+    /// fails too the device is lost, and does neither.
+    pub(crate) fn settle(&mut self) {
+        if let Err(error) = self.synchronize() {
+            tracing::warn!(%error, "a copy whose end could not be marked was not waited for");
+        }
     }
 
     /// The host has seen the stream empty.

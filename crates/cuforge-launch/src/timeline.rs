@@ -6,7 +6,7 @@
 use crate::error::LaunchError;
 use crate::events::{Event, EventPool};
 use crate::ffi::{RawStream, code};
-use crate::gate::{CAPTURING, Gate};
+use crate::gate::Gate;
 use crate::pinned::PinnedBuffer;
 use cuforge_core::{MAX_QUEUES, Progress, QueueId};
 use parking_lot::Mutex;
@@ -130,8 +130,8 @@ impl Timeline {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS) {
                 gate.alive()?;
-                // A query would spoil a capture; the word comes all the same.
-                if gate.attention(queue) & CAPTURING == 0 {
+                // A query would spoil a capture, and none may begin meanwhile; the word comes all the same.
+                if let Some(_quiet) = gate.quiet() {
                     let sealed = self.sealed[queue].load(Ordering::Acquire);
                     // SAFETY: the caller holds the stream.
                     let status = unsafe { gate.api().stream_query(stream) };

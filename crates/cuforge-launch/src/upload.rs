@@ -49,8 +49,8 @@ impl Slab {
     /// driver calls.
     ///
     /// # Errors
-    /// [`Unsent`] with the source and [`LaunchError::TooLong`] (also where the source is shorter), or what
-    /// [`Slab::write`] answers.
+    /// [`Unsent`] with the source and [`LaunchError::TooLong`] (also where the source is shorter),
+    /// [`LaunchError::OtherDevice`] for pinned memory of another device, or what [`Slab::write`] answers.
     pub fn upload(
         &self,
         on: &mut Stream,
@@ -64,7 +64,7 @@ impl Slab {
         }
     }
 
-    /// Submits the copy and seals its epoch.
+    /// Submits the copy and seals its epoch. After a failure nothing reads the source.
     pub(crate) fn send(
         &self,
         on: &mut Stream,
@@ -73,16 +73,22 @@ impl Slab {
         bytes: usize,
     ) -> Result<u64, LaunchError> {
         self.ready(on, view, bytes)?;
+        source.is_of(self.device().gate())?;
         if bytes > source.len() {
             return Err(LaunchError::TooLong { bytes: bytes as u64, view_bytes: source.len() as u64 });
         }
-        if bytes > 0 {
-            let to = self.use_on(on, view)?;
-            // SAFETY: the view is live until the epoch just noted completes; whoever holds the source keeps it from
-            // being written or freed until then.
-            unsafe { on.send(to, source.as_ptr(), bytes) }?;
+        if bytes == 0 {
+            return on.seal();
         }
-        on.seal()
+        let to = self.use_on(on, view)?;
+        // SAFETY: the view is live until the epoch just noted completes; whoever holds the source keeps it from being
+        // written or freed until then.
+        unsafe { on.send(to, source.as_ptr(), bytes) }?;
+        let sealed = on.seal();
+        if sealed.is_err() {
+            on.settle();
+        }
+        sealed
     }
 }
 
