@@ -155,6 +155,20 @@ impl Sim {
         assert_eq!(done, Some(0), "{name} is no function of the simulated driver");
     }
 
+    /// Lets `count` calls of `name` from its `from_call`-th next one on take longer.
+    pub fn delay(&self, name: &str, from_call: u64, count: u64, microseconds: u64) {
+        type Delay = unsafe extern "C" fn(*const c_char, u64, u64, u64) -> c_int;
+        let done = self.ask(
+            |delay: Delay, [name]| {
+                // SAFETY: a C string and numbers, as the function takes.
+                unsafe { delay(name.as_ptr(), from_call, count, microseconds) }
+            },
+            b"cuforgeSimDelay",
+            [name],
+        );
+        assert_eq!(done, Some(0), "{name} is no function of the simulated driver");
+    }
+
     /// Holds back what streams would begin, or lets it go and waits until it is done.
     pub fn hold(&self, on: bool) {
         type Hold = unsafe extern "C" fn(c_int);

@@ -10,7 +10,7 @@ use cuforge_core::{
 use cuforge_core::{DeclaredBlock, Parameter, Schedule, ScheduleError};
 use cuforge_launch::{LaunchError, LaunchOptions, Pipeline};
 use cuforge_tests::sim::Sim;
-use launch_support::{Rig, SAXPY, image};
+use launch_support::{Rig, SAXPY, image, saxpy};
 
 fn run(rig: &mut Rig, launch: impl FnOnce(&mut Rig, Arguments<'_>)) -> Vec<f32> {
     let slab = rig.slab.clone();
@@ -219,4 +219,34 @@ fn a_driver_without_parameter_info_is_trusted_with_the_declared_layout() {
         rig.pipeline.bind(&rig.slab, arguments, rig.extent()).unwrap().launch(&mut rig.stream).unwrap();
     });
     assert_eq!(got, [1.0, 3.0, 5.0, 7.0]);
+}
+
+#[test]
+fn a_kernel_keeps_the_most_shared_memory_that_the_pipelines_of_its_schedules_asked_for() {
+    let rig = Rig::new(64);
+    let blocks = [64, 128].map(|x| DeclaredBlock { workgroup_size: [x, 1, 1], items_per_invocation: 1 });
+    let spec = saxpy().with_declared_blocks(blocks.to_vec());
+    let pipelines =
+        blocks.map(|block| rig.device.ptx_pipeline(&spec, &Schedule::new(block.workgroup_size)).unwrap());
+    assert_eq!(pipelines[0].raw_function(), pipelines[1].raw_function(), "one kernel of one module");
+    for (pipeline, shared_bytes) in
+        [(&pipelines[0], 100_000), (&pipelines[1], 60_000), (&pipelines[1], 70_000)]
+    {
+        let block = pipeline.schedule().workgroup_size;
+        let geometry = LaunchGeometry { grid: [1; 3], block, shared_bytes };
+        pipeline.geometry(Extent::Geometry(geometry)).unwrap();
+    }
+    assert_eq!(rig.sim.calls("cuFuncSetAttribute"), 1, "less would take from the other pipeline");
+}
+
+#[test]
+fn a_cluster_of_absurd_size_is_the_drivers_to_refuse_and_does_not_overflow() {
+    let mut rig = Rig::new(64);
+    let (views, values) = ([rig.y, rig.x], rig.values(1.0));
+    let (slab, pipeline, extent) = (rig.slab.clone(), rig.pipeline.clone(), rig.extent());
+    rig.sim.fail("cuLaunchKernelEx", 1, 912);
+    let options = LaunchOptions { cluster: Some([u32::MAX; 3]), ..LaunchOptions::default() };
+    let arguments = Arguments { views: &views, by_value: &values };
+    let error = pipeline.launch_with(&mut rig.stream, &slab, arguments, extent, options).unwrap_err();
+    assert!(error.to_string().contains("912"), "{error}");
 }

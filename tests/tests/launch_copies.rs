@@ -108,3 +108,20 @@ fn copies_and_fills_on_the_device_stay_inside_their_views() {
     let short = whole.slice(0, 8).unwrap();
     assert!(matches!(slab.copy(&mut rig.stream, &from, &short), Err(LaunchError::TooLong { .. })));
 }
+
+#[test]
+fn a_ring_whose_epoch_could_not_be_sealed_does_not_turn_to_a_segment_that_is_still_read() {
+    let mut rig = Rig::new(8);
+    let target = rig.view(SEGMENT as u64);
+    let slab = rig.slab.clone();
+    let bytes = pattern(SEGMENT, 1);
+    rig.sim.hold(true);
+    for _ in 0..8 {
+        slab.write(&mut rig.stream, &target, &bytes).unwrap();
+    }
+    rig.sim.fail("cuStreamWriteValue64_v2", 1, 2);
+    assert!(slab.write(&mut rig.stream, &target, &bytes).is_err());
+    rig.sim.fail("cuStreamWriteValue64_v2", 0, 0);
+    let refused = slab.try_write(&mut rig.stream, &target, &bytes).unwrap_err();
+    assert!(matches!(refused, LaunchError::StagingFull { .. }), "{refused}");
+}

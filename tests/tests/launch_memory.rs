@@ -3,7 +3,7 @@
 mod launch_support;
 
 use cuforge_core::{Arguments, LedgerError, Misuse, Refusal, Request, ViewError};
-use cuforge_launch::{LaunchError, Slab, SlabOptions, Stream};
+use cuforge_launch::{Device, LaunchError, Slab, SlabOptions, Stream};
 use cuforge_tests::sim::Sim;
 use launch_support::{FirstFit, Rig};
 
@@ -162,8 +162,9 @@ fn what_waits_for_kernels_is_freed_when_the_device_is_idle_and_not_before() {
     assert_eq!(device.trim_pipelines(), 1);
     assert_eq!(device.collect().unwrap(), 0);
     assert_eq!(freed(&sim), [0; 4], "work is in flight");
-    sim.hold(false);
     drop(stream);
+    // Lets the stream's last seal through too, and waits for it.
+    sim.hold(false);
     assert_eq!(device.collect().unwrap(), 3);
     assert_eq!(freed(&sim), [1; 4]);
     assert_eq!((device.close().unwrap().freed, sim.count("mapped_bytes")), (0, 0));
@@ -186,4 +187,95 @@ fn a_queue_number_rests_until_the_work_of_its_last_stream_is_done() {
     let all: Vec<Stream> = std::iter::from_fn(|| Stream::new(&device).ok()).collect();
     assert_eq!(all.len(), cuforge_core::MAX_QUEUES);
     assert!(matches!(Stream::new(&device), Err(LaunchError::TooManyStreams { .. })));
+}
+
+#[test]
+fn growth_whose_fill_failed_is_filled_by_the_next_attempt() {
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
+    let options = SlabOptions { reserve_bytes: Some(64 * MIB), poison: Some(0xcd), ..SlabOptions::default() };
+    let slab = Slab::new(&device, FirstFit::boxed(2 * MIB), options).unwrap();
+    sim.fail("cuMemsetD8Async", 1, 2);
+    assert!(slab.grow(2 * MIB).is_err());
+    sim.fail("cuMemsetD8Async", 0, 0);
+    assert_eq!(slab.grow(2 * MIB).unwrap(), 4 * MIB);
+    let mut stream = Stream::new(&device).unwrap();
+    for _ in 0..2 {
+        let view = slab.acquire(&Request::new(2 * MIB)).unwrap();
+        assert!(slab.read_vec::<u8>(&mut stream, &view).unwrap().iter().all(|byte| *byte == 0xcd));
+    }
+}
+
+#[test]
+fn a_write_that_seals_epochs_on_its_way_holds_its_memory_until_its_last_piece_is_done() {
+    let mut rig = Rig::new(64);
+    let (slab, y) = (rig.slab.clone(), rig.y);
+    // Work in flight, so that the write takes the ring, and turns it.
+    rig.sim.hold(true);
+    slab.fill(&mut rig.stream, &y, 0).unwrap();
+    let view = rig.view(3 * MIB);
+    slab.write(&mut rig.stream, &view, &vec![1; 3 << 20]).unwrap();
+    slab.release(view).unwrap();
+    rig.sim.hold(false);
+    assert_eq!(slab.reclaim(), 0, "the first piece is done, and nothing is known of the others");
+    rig.stream.synchronize().unwrap();
+    assert_eq!(slab.reclaim(), 3 * MIB);
+}
+
+#[test]
+fn a_stream_dropped_behind_a_write_keeps_its_number_until_the_last_piece_is_done() {
+    let mut rig = Rig::new(64);
+    let (slab, y) = (rig.slab.clone(), rig.y);
+    rig.sim.hold(true);
+    slab.fill(&mut rig.stream, &y, 0).unwrap();
+    let view = rig.view(MIB);
+    slab.write(&mut rig.stream, &view, &vec![1; 1 << 20]).unwrap();
+    // The epoch that the turn of the ring sealed is done; the last piece is not.
+    rig.sim.hold(false);
+    rig.sim.hold(true);
+    let number = rig.stream.queue();
+    drop(rig.stream);
+    assert_ne!(Stream::new(&rig.device).unwrap().queue(), number);
+    rig.sim.hold(false);
+    assert_eq!(Stream::new(&rig.device).unwrap().queue(), number);
+}
+
+#[test]
+fn what_cannot_be_freed_now_is_freed_later() {
+    let (rig, mut other) = (Rig::new(8), Rig::new(8));
+    drop(rig.device.pinned(64).unwrap());
+    let recorded = other.stream.capture(|_| {
+        assert!(rig.device.collect().is_err(), "this thread captures");
+        Ok(())
+    });
+    drop(recorded);
+    assert_eq!(rig.device.collect().unwrap(), 1);
+    assert_eq!(rig.sim.calls("cuMemFreeHost"), 1);
+}
+
+#[test]
+fn what_is_retired_behind_a_look_at_the_streams_is_not_freed_by_that_look() {
+    for (asks, free) in [
+        ("cuStreamQuery", (|device| assert!(device.collect().is_ok())) as fn(&Device)),
+        ("cuCtxSynchronize", |device| assert!(device.close().is_ok())),
+    ] {
+        let mut rig = Rig::new(64);
+        let (slab, y) = (rig.slab.clone(), rig.y);
+        let source = rig.device.pinned(64).unwrap();
+        drop(rig.device.pinned(64).unwrap());
+        rig.sim.delay(asks, 1, 1, 300_000);
+        let asked = rig.sim.calls(asks);
+        std::thread::scope(|scope| {
+            scope.spawn(|| free(&rig.device));
+            while rig.sim.calls(asks) == asked {
+                std::thread::yield_now();
+            }
+            // The look at the streams has begun; this upload may be in flight when it ends.
+            drop(slab.upload(&mut rig.stream, &y, source, 64).unwrap());
+        });
+        assert!(rig.sim.calls("cuMemFreeHost") <= 1, "the second buffer may still be read");
+        rig.stream.synchronize().unwrap();
+        free(&rig.device);
+        assert_eq!(rig.sim.calls("cuMemFreeHost"), 2);
+    }
 }

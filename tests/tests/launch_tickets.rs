@@ -7,6 +7,9 @@ mod launch_support;
 use cuforge_core::Request;
 use cuforge_launch::{LaunchError, Mailbox, Prefetcher, Stream};
 use launch_support::{Counting, Rig, allocations};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -189,4 +192,153 @@ fn a_lease_whose_end_cannot_be_recorded_keeps_its_buffer_from_being_filled_again
     drop(lease);
     rig.sim.fail("cuEventRecord", 0, 0);
     assert!(matches!(prefetcher.push(64, |_| ()), Err(LaunchError::PrefetchFull { .. })));
+}
+
+#[test]
+fn memory_of_another_device_object_is_refused_because_that_one_would_free_it() {
+    let (mut rig, other) = (Rig::new(8), Rig::new(8));
+    let view = rig.view(64);
+    let slab = rig.slab.clone();
+    let foreign = |error: &LaunchError| matches!(error, LaunchError::OtherDevice { what: "pinned memory" });
+    let copies = |rig: &Rig| rig.sim.calls("cuMemcpyHtoDAsync_v2") + rig.sim.calls("cuMemcpyDtoHAsync_v2");
+    let before = copies(&rig);
+    let unsent = slab.upload(&mut rig.stream, &view, other.device.pinned(64).unwrap(), 64).unwrap_err();
+    assert!(foreign(&unsent.error), "{unsent}");
+    let mut mailbox = Mailbox::new(&other.device, 64).unwrap();
+    let error = slab.post(&mut rig.stream, &view, &mut mailbox).unwrap_err();
+    assert!(foreign(&error), "{error}");
+    let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 1).unwrap();
+    let unsent = prefetcher.push_pinned(unsent.source, 64).unwrap_err();
+    assert!(foreign(&unsent.error), "{unsent}");
+    assert_eq!(copies(&rig), before);
+}
+
+#[test]
+fn a_source_comes_back_from_a_failure_only_when_nothing_reads_it() {
+    let mut rig = Rig::new(8);
+    let view = rig.view(64);
+    let slab = rig.slab.clone();
+    let waits = |rig: &Rig| rig.sim.calls("cuStreamSynchronize");
+    let source = rig.device.pinned(64).unwrap();
+    rig.sim.fail("cuStreamWriteValue64_v2", 1, 2);
+    let before = waits(&rig);
+    let unsent = slab.upload(&mut rig.stream, &view, source, 64).unwrap_err();
+    assert_eq!(waits(&rig) - before, 1, "the copy was submitted before its epoch could not be sealed");
+    let mut mailbox = Mailbox::new(&rig.device, 64).unwrap();
+    assert!(slab.post(&mut rig.stream, &view, &mut mailbox).is_err());
+    assert_eq!(waits(&rig) - before, 2);
+    rig.sim.fail("cuStreamWriteValue64_v2", 0, 0);
+    let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 1).unwrap();
+    rig.sim.fail("cuEventRecord", 1, 2);
+    let unsent = prefetcher.push_pinned(unsent.source, 64).unwrap_err();
+    assert_eq!(waits(&rig) - before, 3);
+    rig.sim.fail("cuEventRecord", 0, 0);
+    assert!(prefetcher.push_pinned(unsent.source, 64).is_ok());
+}
+
+#[test]
+fn an_epoch_that_cannot_be_sealed_ends_and_the_next_seal_covers_it() {
+    let mut rig = Rig::new(8);
+    let view = rig.view(64);
+    let slab = rig.slab.clone();
+    slab.fill(&mut rig.stream, &view, 1).unwrap();
+    let open = |stream: &Stream| format!("{stream:?}");
+    assert!(open(&rig.stream).contains("open_epoch: 2, unsealed: 1"), "{:?}", rig.stream);
+    rig.sim.fail("cuStreamWriteValue64_v2", 1, 2);
+    assert!(slab.read_later(&mut rig.stream, &view).is_err());
+    rig.sim.fail("cuStreamWriteValue64_v2", 0, 0);
+    assert!(open(&rig.stream).contains("open_epoch: 3, unsealed: 1"), "{:?}", rig.stream);
+    slab.release(view).unwrap();
+    assert_eq!(slab.reclaim(), 0);
+    assert!(slab.read_later(&mut rig.stream, &rig.y).unwrap().wait_vec::<u8>().is_ok());
+    assert_eq!(slab.reclaim(), 64, "the later seal speaks for the earlier epoch");
+}
+
+#[test]
+fn a_prefetcher_gives_its_buffers_back_when_it_and_its_last_lease_are_gone() {
+    let mut rig = Rig::new(8);
+    let slab = rig.slab.clone();
+    let request = Request::new(20 << 20);
+    for _ in 0..4 {
+        drop(Prefetcher::new(&slab, &request, 2).unwrap());
+    }
+    let mut prefetcher = Prefetcher::new(&slab, &request, 2).unwrap();
+    prefetcher.push(4096, |bytes| bytes.fill(7)).unwrap();
+    let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
+    drop(prefetcher);
+    let mut streams = [&mut rig.stream];
+    for _ in 0..2 {
+        slab.acquire_waiting(&mut streams, &request).unwrap();
+    }
+    assert!(slab.acquire_waiting(&mut streams, &request).is_err(), "the lease keeps its buffer");
+    assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &lease.view()).unwrap(), vec![7; 4096]);
+    drop(lease);
+    slab.acquire_waiting(&mut [&mut rig.stream], &request).unwrap();
+}
+
+#[test]
+fn a_prefetcher_deeper_than_the_slab_is_refused_and_keeps_nothing() {
+    let rig = Rig::new(8);
+    let request = Request::new(8 << 20);
+    let error = Prefetcher::new(&rig.slab, &request, usize::MAX).map(|_| ()).unwrap_err();
+    assert!(matches!(error, LaunchError::Refused(_)), "{error}");
+    for _ in 0..7 {
+        rig.slab.acquire(&request).unwrap();
+    }
+}
+
+/// A source whose second look, which is the courier's, waits for a word and may then panic.
+struct Slow {
+    looks: AtomicU32,
+    go: Mutex<Receiver<()>>,
+    panics: bool,
+}
+
+impl Slow {
+    fn new(panics: bool) -> (Self, Sender<()>) {
+        let (go, wait) = channel();
+        (Self { looks: AtomicU32::new(0), go: Mutex::new(wait), panics }, go)
+    }
+}
+
+impl AsRef<[u8]> for Slow {
+    fn as_ref(&self) -> &[u8] {
+        if self.looks.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.go.lock().unwrap().recv().unwrap();
+            assert!(!self.panics, "as the test wants it");
+        }
+        &[5; 64]
+    }
+}
+
+#[test]
+fn a_source_that_panics_fails_alone_and_nobody_waits_for_it_forever() {
+    let mut rig = Rig::new(8);
+    let slab = rig.slab.clone();
+    let (bad, good) = (slab.acquire(&Request::new(60 << 20)).unwrap(), rig.view(64));
+    let (source, go) = Slow::new(true);
+    let first = slab.upload_owned(&mut rig.stream, &bad, source).unwrap();
+    let second = slab.upload_owned(&mut rig.stream, &good, vec![6u8; 64]).unwrap();
+    go.send(()).unwrap();
+    assert!(matches!(first.wait(), Err(LaunchError::UploadFailed)));
+    assert_eq!(second.wait().unwrap(), [6; 64]);
+    assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &good).unwrap(), [6; 64]);
+    // The epoch of the one that panicked is sealed, so what waits for it ends.
+    slab.release(bad).unwrap();
+    slab.acquire_waiting(&mut [&mut rig.stream], &Request::new(60 << 20)).unwrap();
+}
+
+#[test]
+fn a_write_that_must_not_wait_is_refused_while_an_owned_upload_is_being_submitted() {
+    let mut rig = Rig::new(8);
+    let view = rig.view(64);
+    let slab = rig.slab.clone();
+    let (source, go) = Slow::new(false);
+    let upload = slab.upload_owned(&mut rig.stream, &view, source).unwrap();
+    let refused = slab.try_write(&mut rig.stream, &view, &[1]).unwrap_err();
+    assert!(matches!(refused, LaunchError::StagingFull { bytes: 1 }), "{refused}");
+    go.send(()).unwrap();
+    upload.wait().map(|_| ()).unwrap();
+    slab.try_write(&mut rig.stream, &view, &[1]).unwrap();
+    assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &view).unwrap()[..2], [1, 5]);
 }
