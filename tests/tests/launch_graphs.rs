@@ -363,6 +363,7 @@ fn tickets_of_before_are_waited_for_during_a_capture_without_harm() {
     let mut kernel = increment(&rig);
     let mut side = Stream::new(&rig.device).unwrap();
     let (slab, x) = (rig.slab.clone(), rig.x);
+    side.wait_for(&mut rig.stream).unwrap();
     let ticket = slab.read_later(&mut side, &x).unwrap();
     let recording = rig.stream.capture(|scope| {
         let mut branch = scope.fork(&mut side)?;

@@ -328,14 +328,14 @@ impl Session {
         schedule: &Schedule,
         request: &CompileRequest,
     ) -> Result<Pipeline, SessionError> {
-        let mut rejected: Option<Digest> = None;
+        let mut rejected: Vec<Digest> = Vec::new();
         loop {
             let image = self.compile(spec, request)?;
             match self.pipeline(&image, spec, schedule) {
-                // A compiler that offers the same again has nothing else.
-                Err(LaunchError::ImageRejected(rejection)) if rejected != Some(image.digest) => {
+                // A compiler that offers one of them again has nothing else.
+                Err(LaunchError::ImageRejected(rejection)) if !rejected.contains(&image.digest) => {
                     self.code.compiler(spec)?.reject(&image, &rejection.to_string());
-                    rejected = Some(image.digest);
+                    rejected.push(image.digest);
                 }
                 Ok(pipeline) => {
                     if let Some(rejection) = pipeline.rejection() {
