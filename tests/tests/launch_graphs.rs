@@ -1018,6 +1018,10 @@ fn branches_of_a_condition_run_as_the_word_says() {
     let nested = rig.stream.capture(|scope| scope.child(&chosen)).unwrap_err();
     assert_eq!(graph_error(nested), GraphError::NotNestable { what: "a conditional node" });
     let looped = rig.stream.capture(|scope| scope.repeat_while(&condition, 2, &cases[0])).unwrap();
+    // A graph that the driver did not make leaves the condition to the next one.
+    rig.sim.fail("cuGraphInstantiateWithFlags", 1, 2);
+    assert!(looped.instantiate().is_err());
+    rig.sim.fail("cuGraphInstantiateWithFlags", 0, 0);
     let first = looped.instantiate();
     let taken = [
         looped.instantiate().map(|_| ()).unwrap_err(),

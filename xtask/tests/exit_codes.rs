@@ -75,11 +75,11 @@ fn a_kernel_is_verified_on_the_simulated_device_and_reported_as_json_and_junit()
     let output =
         xtask(&["verify", "--device=sim", "--kernel=top_k", "--json", &json_text, "--junit", &junit_text]);
     assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("1 passed, 0 failed, 0 not run"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("3 passed, 0 failed, 0 not run"), "{}", text(&output.stdout));
     let report: serde_json::Value =
         serde_json::from_slice(&fs::read(&json).unwrap_or_default()).unwrap_or_default();
     assert_eq!(report["cases"][0]["verdict"], "passed");
-    assert!(fs::read_to_string(&junit).unwrap_or_default().contains("tests=\"1\" failures=\"0\""));
+    assert!(fs::read_to_string(&junit).unwrap_or_default().contains("tests=\"3\" failures=\"0\""));
 }
 
 #[test]

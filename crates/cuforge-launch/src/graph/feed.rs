@@ -3,7 +3,6 @@
 use crate::error::LaunchError;
 use crate::ffi::code;
 use crate::graph::counter::Counter;
-use crate::graph_error::GraphError;
 use crate::pinned::PinnedBuffer;
 use crate::stream::Stream;
 use parking_lot::Mutex;
@@ -57,9 +56,9 @@ impl Feed {
         (self.current.lock().len(), self.next.load(Ordering::Relaxed))
     }
 
-    /// The one executable graph that it feeds claims it.
-    pub(crate) fn claim(&self) -> Result<(), GraphError> {
-        if self.claimed.swap(true, Ordering::AcqRel) { Err(GraphError::BlockTaken) } else { Ok(()) }
+    /// Whether an executable graph that it feeds was made: one may be.
+    pub(crate) fn claimed(&self) -> &AtomicBool {
+        &self.claimed
     }
 
     /// Puts the current values into the next slot; waits only while all 64 are under way.

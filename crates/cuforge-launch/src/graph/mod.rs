@@ -3,6 +3,7 @@
 pub(crate) mod builtin;
 pub(crate) mod cache;
 pub(crate) mod capture;
+pub(crate) mod claims;
 pub(crate) mod condition;
 mod counter;
 pub(crate) mod device_loop;

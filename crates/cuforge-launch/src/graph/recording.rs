@@ -2,6 +2,7 @@
 
 use crate::error::LaunchError;
 use crate::gate::Gate;
+use crate::graph::claims::Claims;
 use crate::graph::handles::Template;
 use crate::graph::recorded::{Recorded, Role, Work};
 use crate::graph::replay::Graph;
@@ -36,9 +37,11 @@ impl Recording {
     /// feed or one condition repeat;
     /// [`LaunchError::Driver`], [`LaunchError::DeviceLost`].
     pub fn instantiate(&self) -> Result<Graph, LaunchError> {
+        let claims = Claims::of(&self.recorded)?;
         let shadow = self.recorded.again()?;
         let exec = self.template.instantiate(self.recorded.with_priorities)?;
-        Graph::new(exec, self.template.clone(), shadow)
+        claims.keep();
+        Ok(Graph::new(exec, self.template.clone(), shadow))
     }
 
     pub(crate) fn template(&self) -> &Arc<Template> {

@@ -63,19 +63,11 @@ struct NodeState {
 }
 
 impl Graph {
-    pub(crate) fn new(exec: Exec, template: Arc<Template>, shadow: Recorded) -> Result<Self, LaunchError> {
+    pub(crate) fn new(exec: Exec, template: Arc<Template>, shadow: Recorded) -> Self {
         let attached = Attached::of(&shadow);
-        for feed in &attached.feeds {
-            feed.claim()?;
-        }
-        for node in &shadow.nodes {
-            if let Work::Conditional { counts: Some((counts, _)), .. } = &node.work {
-                counts.claim()?;
-            }
-        }
         let attached = Some(Box::new(attached)).filter(|a| !a.feeds.is_empty() || !a.rings.is_empty());
         let patches = Patches::of(&shadow);
-        Ok(Self { exec, template, shadow, patches, uses: [0; MAX_QUEUES], attached })
+        Self { exec, template, shadow, patches, uses: [0; MAX_QUEUES], attached }
     }
 
     /// Launches the graph. One driver call and no allocation, and one call more for each kernel that a slot has changed
