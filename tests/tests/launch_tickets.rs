@@ -323,9 +323,20 @@ fn a_source_that_panics_fails_alone_and_nobody_waits_for_it_forever() {
     assert!(matches!(first.wait(), Err(LaunchError::UploadFailed)));
     assert_eq!(second.wait().unwrap(), [6; 64]);
     assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &good).unwrap(), [6; 64]);
-    // The epoch of the one that panicked is sealed, so what waits for it ends.
     slab.release(bad).unwrap();
     slab.acquire_waiting(&mut [&mut rig.stream], &Request::new(60 << 20)).unwrap();
+    // With nothing behind it: its own epoch is sealed, so the bytes come free.
+    let (source, go) = Slow::new(true);
+    let last = rig.view(4096);
+    let alone = slab.upload_owned(&mut rig.stream, &last, source).unwrap();
+    go.send(()).unwrap();
+    assert!(alone.wait().is_err());
+    slab.release(last).unwrap();
+    let freed = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        slab.reclaim() == 4096
+    });
+    assert!(freed, "nobody sealed the epoch of the upload that panicked");
 }
 
 #[test]
