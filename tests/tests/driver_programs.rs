@@ -4,6 +4,7 @@
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
+use cuforge_launch::{Device, Stream};
 use cuforge_sim_driver::Library;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -46,6 +47,26 @@ fn cudarcs_safe_api_runs_unchanged() {
     }
     let said = alone("cudarcs_safe_api_runs_unchanged");
     assert!(said.contains("cudarc is content"), "{said}");
+}
+
+#[test]
+fn cudarcs_default_stream_comes_in_with_a_queue_number_of_its_own() {
+    if std::env::var_os("CUFORGE_CHILD").is_some() {
+        let context = CudaContext::new(0).unwrap();
+        let device = Device::from_cudarc(&context).unwrap();
+        let mut theirs = Stream::from_cudarc(&device, &context.default_stream()).unwrap();
+        assert!(theirs.raw().is_null(), "the legacy stream");
+        let mut ours = Stream::new(&device).unwrap();
+        assert_ne!(theirs.queue(), ours.queue());
+        drop(device.pinned(64).unwrap());
+        assert_eq!(device.collect().unwrap(), 1);
+        theirs.synchronize().unwrap();
+        ours.synchronize().unwrap();
+        println!("both are counted");
+        return;
+    }
+    let said = alone("cudarcs_default_stream_comes_in_with_a_queue_number_of_its_own");
+    assert!(said.contains("both are counted"), "{said}");
 }
 
 fn contexts_and_copies() {
