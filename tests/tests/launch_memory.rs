@@ -3,7 +3,7 @@
 mod launch_support;
 
 use cuforge_core::{Arguments, LedgerError, Misuse, Refusal, Request, ViewError};
-use cuforge_launch::{Device, LaunchError, Slab, SlabOptions, Stream};
+use cuforge_launch::{Device, DeviceOptions, LaunchError, Slab, SlabOptions, Stream};
 use cuforge_tests::sim::Sim;
 use launch_support::{FirstFit, Rig};
 
@@ -278,4 +278,26 @@ fn what_is_retired_behind_a_look_at_the_streams_is_not_freed_by_that_look() {
         free(&rig.device);
         assert_eq!(rig.sim.calls("cuMemFreeHost"), 2);
     }
+}
+
+#[test]
+fn asking_events_how_far_streams_are_spoils_no_capture() {
+    let sim = Sim::new(&[]).unwrap();
+    let options = DeviceOptions { seal_by_events: true };
+    let device = Device::open_with(sim.driver().unwrap(), 0, options).unwrap();
+    let slab = Slab::new(&device, FirstFit::boxed(MIB), SlabOptions::default()).unwrap();
+    let (mut stream, mut side) = (Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
+    let (view, other) = (slab.acquire(&Request::new(64)).unwrap(), slab.acquire(&Request::new(64)).unwrap());
+    let ticket = slab.read_later(&mut side, &view).unwrap();
+    slab.release(view).unwrap();
+    let recording = stream.capture(|scope| {
+        let freed = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            slab.reclaim() == 64
+        });
+        assert!(freed, "the answer is never yes");
+        assert!(ticket.is_done());
+        scope.fill(&slab, &other, 1)
+    });
+    assert_eq!(recording.unwrap().node_count(), 1);
 }

@@ -1,5 +1,6 @@
 //! Events, pooled: made when the pool is empty, kept for the next who needs one.
 
+use crate::capture_mode::Relaxed;
 use crate::error::LaunchError;
 use crate::ffi::{RawEvent, RawStream, code};
 use crate::gate::Gate;
@@ -122,6 +123,11 @@ impl Event {
 
     /// Whether what the event marks is done. A fault shows elsewhere: then the answer is no.
     pub(crate) fn has_happened(&self) -> bool {
+        // The question is one of those that break a capture of the thread that asks.
+        let relaxed = Gate::this_thread_captures().then(|| Relaxed::new(&self.pool.gate));
+        if matches!(relaxed, Some(Err(_))) {
+            return false;
+        }
         // SAFETY: the event is alive.
         let status = unsafe { self.pool.gate.api().event_query(self.raw) };
         status.is_ok_and(|status| status.code == code::SUCCESS)

@@ -192,6 +192,11 @@ impl Gate {
         CAPTURES_HERE.set(CAPTURES_HERE.get().saturating_sub(1));
     }
 
+    /// Whether this thread has a capture under way, on whatever device.
+    pub(crate) fn this_thread_captures() -> bool {
+        CAPTURES_HERE.get() > 0
+    }
+
     /// No capture begins while the guard is held; `None` while one runs.
     pub(crate) fn quiet(&self) -> Option<MutexGuard<'_, u32>> {
         Some(self.captures.lock()).filter(|captures| **captures == 0)

@@ -21,6 +21,7 @@
 #[cfg(feature = "breadcrumbs")]
 mod breadcrumb;
 mod bulk;
+mod capture_mode;
 mod copy;
 mod courier;
 mod device;

@@ -3,6 +3,7 @@
 //! H200, driver 580.159.04, 2026-12-01: 1.2 us against 3.3 us, 6.2 us against 8.5 us with the wait for the kernel, and
 //! twice as many kernels a second (docs/decisions/0006-bound-launches.md).
 
+use crate::capture_mode::Relaxed;
 use crate::error::LaunchError;
 use crate::ffi::{KernelNodeParams, RawGraph, RawGraphExec, RawGraphNode, RawStream, Status, extra};
 use crate::gate::Gate;
@@ -10,9 +11,6 @@ use crate::pipeline::Built;
 use cuforge_core::LaunchGeometry;
 use std::ptr;
 use std::sync::Arc;
-
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-const RELAXED: i32 = 2;
 
 /// A graph of one kernel node with its executable form.
 pub(crate) struct OneNode {
@@ -135,30 +133,5 @@ impl Drop for OneNode {
         }
         // SAFETY: as above.
         note(unsafe { self.gate.api().graph_destroy(self.graph) });
-    }
-}
-
-/// As long as it lives, calls of this thread that allocate do not break a capture that the thread has begun.
-struct Relaxed<'g> {
-    gate: &'g Gate,
-    before: i32,
-}
-
-impl<'g> Relaxed<'g> {
-    fn new(gate: &'g Gate) -> Result<Self, LaunchError> {
-        let mut mode = RELAXED;
-        // SAFETY: the pointer is valid for one mode, in and out.
-        gate.check(unsafe { gate.api().thread_capture_mode(&raw mut mode) }?)?;
-        Ok(Self { gate, before: mode })
-    }
-}
-
-impl Drop for Relaxed<'_> {
-    fn drop(&mut self) {
-        let mut mode = self.before;
-        // SAFETY: as above.
-        if let Ok(status) = unsafe { self.gate.api().thread_capture_mode(&raw mut mode) } {
-            self.gate.note_in_drop(status);
-        }
     }
 }
