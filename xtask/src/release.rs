@@ -15,6 +15,7 @@ usage: cargo xtask release-check [STEP]
 
 Proves that the crates can be published. Without STEP all run, cheap ones first:
 features   every set of features of every crate checks
+bindings   the launcher checks with cudarc's bindings of every CUDA version from 12.4 on
 package    every crate packs, and builds from what was packed, in dependency order
 minimal    everything checks with the oldest dependencies that the manifests allow (needs a nightly toolchain)
 deny       licences, advisories, bans and sources of every dependency (cargo-deny, installed when absent)
@@ -25,8 +26,18 @@ Lint holds the rest: metadata and READMEs, the oldest compiler, docs without war
 /// One step: its name, and what it found.
 type Step = (&'static str, fn(&[Package]) -> Result<Vec<String>, Stop>);
 
-const STEPS: &[Step] =
-    &[("features", features), ("package", package), ("minimal", minimal), ("deny", deny), ("semver", semver)];
+const STEPS: &[Step] = &[
+    ("features", features),
+    ("bindings", bindings),
+    ("package", package),
+    ("minimal", minimal),
+    ("deny", deny),
+    ("semver", semver),
+];
+
+/// The CUDA versions from 12.4 on that cudarc has bindings for, as its build script takes them.
+const BINDINGS: &[&str] =
+    &["12040", "12050", "12060", "12080", "12090", "13000", "13010", "13020", "13030", "13040"];
 
 /// Runs one step or all, and goes on after a failed one.
 pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
@@ -74,6 +85,18 @@ fn features(packages: &[Package]) -> Result<Vec<String>, Stop> {
             command.args(["--features", &list]);
             findings.extend(ran(command, &format!("{} with features [{list}]", package.name)));
         }
+    }
+    Ok(findings)
+}
+
+/// Cudarc's build script takes the version out of the environment; the launcher must not notice which it is.
+fn bindings(_: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut findings = Vec::new();
+    for version in BINDINGS {
+        let mut command = process::cargo();
+        command.args(["check", "--quiet", "--target-dir", "target/bindings", "--package", "cuforge-launch"]);
+        command.env("CUDARC_CUDA_VERSION", version);
+        findings.extend(ran(command, &format!("cuforge-launch with the bindings of CUDA {version}")));
     }
     Ok(findings)
 }
