@@ -2,6 +2,7 @@
 
 use crate::error::{DriverError, LaunchError, Tried};
 use crate::ffi::{Status, Table, code};
+use crate::marking::Marking;
 use cuforge_core::DriverVersion;
 use parking_lot::Mutex;
 use std::ffi::{CStr, c_char, c_int};
@@ -42,6 +43,7 @@ struct Loaded {
     library: PathBuf,
     build: Option<String>,
     simulated: bool,
+    marking: Option<Marking>,
 }
 
 /// Drivers opened so far. A driver is never unloaded: it keeps threads and exit handlers of its own.
@@ -94,7 +96,7 @@ impl Driver {
         }
         // SAFETY: the library has `cuInit` and is leaked below or never called again.
         let table = unsafe { Table::resolve(&handle, &path) }?;
-        std::mem::forget(handle);
+        let handle = std::mem::ManuallyDrop::new(handle);
         // SAFETY: no pointer is passed.
         match unsafe { table.init(0) } {
             Status { code: code::SUCCESS, .. } => {}
@@ -115,8 +117,10 @@ impl Driver {
             return Err(LaunchError::DriverTooOld { found: version, needed: OLDEST, library: path });
         }
         let build = build_of(&path);
+        // SAFETY: a driver, initialised above, and leaked.
+        let marking = if simulated { unsafe { Marking::resolve(&handle) } } else { None };
         let loaded: &'static Loaded =
-            Box::leak(Box::new(Loaded { table, version, library: path, build, simulated }));
+            Box::leak(Box::new(Loaded { table, version, library: path, build, simulated, marking }));
         opened.push(loaded);
         Ok(Self { loaded })
     }
@@ -161,6 +165,11 @@ impl Driver {
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
         &self.loaded.table
+    }
+
+    /// What the driver is told of views, if it checks them.
+    pub(crate) fn marking(&self) -> Option<&'static Marking> {
+        self.loaded.marking.as_ref()
     }
 
     /// Success, or the error with the driver's words for it.

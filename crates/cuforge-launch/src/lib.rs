@@ -39,6 +39,7 @@ mod landing;
 mod launch;
 mod mailbox;
 mod mapped;
+mod marking;
 mod module;
 mod movers;
 mod one_node;

@@ -3,12 +3,13 @@
 use crate::device::Device;
 use crate::error::LaunchError;
 use crate::ffi::DeviceAddress;
+use crate::marking::MarkedLedger;
 use crate::range::AddressRange;
 use crate::ranges::range;
 use crate::stream::Stream;
 use cuforge_core::{
-    BufferView, Checkpoint, Ledger, LedgerLimits, MAX_QUEUES, Pins, Refusal, Request, Rewound, SlabAllocator,
-    SlabId, Stats,
+    BufferView, Checkpoint, LedgerLimits, MAX_QUEUES, Pins, Refusal, Request, Rewound, SlabAllocator, SlabId,
+    Stats,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -47,7 +48,7 @@ struct SlabShared {
     device: Device,
     base: DeviceAddress,
     range: Mutex<AddressRange>,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<MarkedLedger>,
     pins: Pins,
     id: SlabId,
     poison: Option<u8>,
@@ -72,7 +73,8 @@ impl Slab {
         };
         fill(device, &mut range, options.poison)?;
         let limits = LedgerLimits { grants: options.grants, queues: MAX_QUEUES as u32 };
-        let mut ledger = Ledger::new(allocator, limits);
+        let mut marked = MarkedLedger::new(allocator, limits, range.base(), device.driver().marking());
+        let ledger = marked.ledger();
         for _ in 0..MAX_QUEUES {
             ledger.register_queue()?;
         }
@@ -82,7 +84,7 @@ impl Slab {
             range: Mutex::new(range),
             pins: ledger.pins(),
             id: ledger.slab(),
-            ledger: Mutex::new(ledger),
+            ledger: Mutex::new(marked),
             poison: options.poison,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -107,7 +109,7 @@ impl Slab {
         let mut ledger = self.shared.ledger.lock();
         match ledger.acquire(request) {
             Err(Refusal::Full { .. }) => {
-                ledger.reclaim(&**self.device().timeline());
+                ledger.ledger().reclaim(&**self.device().timeline());
                 let again = ledger.acquire(request);
                 if let Err(Refusal::Full { oldest: Some(stamp), .. }) = again {
                     // Its stream seals with its next submission, so that a later request can succeed.
@@ -176,7 +178,7 @@ impl Slab {
     /// # Errors
     /// [`LaunchError::Ledger`] with `Unsupported` from an allocator without scopes.
     pub fn checkpoint(&self) -> Result<Checkpoint, LaunchError> {
-        Ok(self.shared.ledger.lock().push_scope()?)
+        Ok(self.shared.ledger.lock().ledger().push_scope()?)
     }
 
     /// Ends every grant that is not resident and was acquired since `checkpoint`.
@@ -189,12 +191,12 @@ impl Slab {
 
     /// Frees released bytes whose work has completed; how many. Never waits.
     pub fn reclaim(&self) -> u64 {
-        self.shared.ledger.lock().reclaim(&**self.device().timeline())
+        self.shared.ledger.lock().ledger().reclaim(&**self.device().timeline())
     }
 
     /// The allocator's counters.
     pub fn stats(&self) -> Stats {
-        self.shared.ledger.lock().stats()
+        self.shared.ledger.lock().ledger().stats()
     }
 
     /// Maps `extra_bytes` more behind the slab and tells the allocator; the new capacity. Nothing moves, and running
@@ -206,7 +208,7 @@ impl Slab {
     pub fn grow(&self, extra_bytes: u64) -> Result<u64, LaunchError> {
         range!("grow slab");
         let mut range = self.shared.range.lock();
-        let capacity = self.shared.ledger.lock().stats().capacity_bytes;
+        let capacity = self.shared.ledger.lock().ledger().stats().capacity_bytes;
         let cannot = LaunchError::CannotGrow {
             bytes: extra_bytes,
             mapped: range.mapped(),

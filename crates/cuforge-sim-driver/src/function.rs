@@ -1,7 +1,7 @@
 //! Kernels as the driver knows them: attributes, parameters, occupancy, and launches that are ready to run.
 
 use cuforge_core::LaunchGeometry;
-use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, Program, launch};
+use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, MemorySpace, Program, launch};
 use parking_lot::Mutex;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -235,8 +235,8 @@ impl Launch {
 
     /// Runs it to its end; what a kernel does wrong loses the device, as on hardware, and is told in words.
     pub(crate) fn run(&self, scene: Scene<'_>) -> Answer {
-        let Scene { machine, device, touched } = scene;
-        let mut memory = machine.space.snapshot(device.ordinal);
+        let Scene { machine, device, submitted, touched } = scene;
+        let mut memory = machine.space.snapshot(device.ordinal, submitted);
         memory.adopt(&self.function.placed.program, &self.function.placed.addresses);
         let geometry = LaunchGeometry { grid: self.grid, block: self.block, shared_bytes: self.shared_bytes };
         let options = machine.settings().launch;
@@ -257,7 +257,13 @@ impl Launch {
             Ok(_) => Ok(()),
             Err(fault) => {
                 let code = code_of(&fault);
-                device.lose(code, &fault.to_string());
+                let mut words = fault.to_string();
+                if let Fault::OutOfBounds { space: MemorySpace::Global, address, .. } = fault
+                    && let Some(place) = submitted.and_then(|work| work.describe(address))
+                {
+                    words = format!("{words}; {place}");
+                }
+                device.lose(code, &words);
                 Err(code)
             }
         }

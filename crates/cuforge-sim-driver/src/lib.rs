@@ -42,6 +42,7 @@ mod handles;
 mod hold;
 mod library;
 mod machine;
+mod marks;
 mod module;
 mod order;
 mod physical;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::device::Device;
 use crate::machine::Machine;
+use crate::marks::Submitted;
 use crate::order::Span;
 
 /// Where work is done, and what notes what it touches.
@@ -11,6 +12,8 @@ use crate::order::Span;
 pub(crate) struct Scene<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) device: &'a Device,
+    /// When it was submitted, if guarded memory makes that matter.
+    pub(crate) submitted: Option<&'a Submitted>,
     /// Stretches that kernels have touched, if races between streams are looked for.
     pub(crate) touched: Option<&'a RefCell<Vec<Span>>>,
 }

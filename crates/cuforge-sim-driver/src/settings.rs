@@ -40,6 +40,11 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "warp instructions that a block may run before the kernel has timed out; default 2^28",
     ),
     ("CUFORGE_SIM_POISON", "`0`: fresh device memory is zero instead of poisoned"),
+    (
+        "CUFORGE_SIM_RED_ZONE",
+        "bytes that slabs leave unused behind each view, so that a kernel which leaves one does not land in the next; \
+         default 0",
+    ),
     ("CUFORGE_SIM_HIDE", "functions, by commas, that `cuGetProcAddress` does not find"),
     (
         "CUFORGE_SIM_FAIL",
@@ -81,6 +86,7 @@ pub(crate) struct Settings {
     pub(crate) launch: LaunchOptions,
     pub(crate) stream_races: bool,
     pub(crate) poison: bool,
+    pub(crate) red_zone_bytes: u64,
     pub(crate) hidden: Vec<String>,
 }
 
@@ -115,6 +121,7 @@ impl Settings {
             launch,
             stream_races: value("CUFORGE_SIM_STREAM_RACES").as_deref() == Some("1"),
             poison: value("CUFORGE_SIM_POISON").as_deref() != Some("0"),
+            red_zone_bytes: read(value, "CUFORGE_SIM_RED_ZONE", bytes, 0),
             hidden: value("CUFORGE_SIM_HIDE")
                 .map(|list| list.split(',').map(|name| name.trim().to_owned()).collect())
                 .unwrap_or_default(),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::addresses::{Arena, Reservation};
 use crate::codes::{Answer, Code};
+use crate::marks::{Marks, Submitted};
 use crate::physical::{Physical, Window};
 
 /// What a range of addresses came from, and so what ends it.
@@ -93,6 +94,7 @@ impl Range {
 pub(crate) struct Space {
     table: RwLock<Table>,
     pub(crate) arena: Arena,
+    pub(crate) marks: Marks,
     next_id: AtomicU64,
 }
 
@@ -137,7 +139,9 @@ impl Space {
         if !table.ranges.get(&base).is_some_and(fits) {
             return Err(Code::INVALID_VALUE);
         }
-        table.ranges.remove(&base).ok_or(Code::INVALID_VALUE)
+        let range = table.ranges.remove(&base).ok_or(Code::INVALID_VALUE)?;
+        self.marks.forget(range.base..range.end());
+        Ok(range)
     }
 
     /// Ends all ranges that fit.
@@ -171,9 +175,10 @@ impl Space {
         Ok(pieces)
     }
 
-    /// Device memory as kernels of a device see it now.
-    pub(crate) fn snapshot(&self, device: usize) -> Memory {
+    /// Device memory as kernels of a device see it now, with what is marked for work submitted at that time.
+    pub(crate) fn snapshot(&self, device: usize, submitted: Option<&Submitted>) -> Memory {
         let mut memory = Memory::new(0);
+        let mut attached = Vec::new();
         for range in self.table.read().ranges.values().filter(|range| range.is_seen_by(device)) {
             // Registered host memory may begin inside a word.
             let odd = range.base % 4;
@@ -182,8 +187,14 @@ impl Space {
                 offset: range.window.offset - odd as usize,
                 bytes: range.window.bytes + odd as usize,
             };
-            let attached = memory.attach(range.base - odd, range.bytes + odd, Arc::new(window));
-            debug_assert!(attached.is_ok(), "{range:?}: {attached:?}");
+            let done = memory.attach(range.base - odd, range.bytes + odd, Arc::new(window));
+            debug_assert!(done.is_ok(), "{range:?}: {done:?}");
+            if submitted.is_some() {
+                attached.push(range.base - odd..range.end());
+            }
+        }
+        if let Some(submitted) = submitted {
+            submitted.apply(&mut memory, &attached);
         }
         memory
     }
@@ -204,6 +215,7 @@ impl Space {
             return Err(Code::INVALID_VALUE);
         }
         table.reservations.remove(&base);
+        self.marks.forget(base..base + bytes);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::capturing::Capturing;
 use crate::codes::{Answer, Code};
 use crate::device::Device;
 use crate::machine::Machine;
+use crate::marks::Submitted;
 use crate::order::{self, Clock, Stamp};
 use crate::progress::Progress;
 use crate::scene::Scene;
@@ -53,9 +54,17 @@ pub(crate) struct Stream {
     progress: Arc<Progress>,
 }
 
+/// Work in a queue.
+#[derive(Debug)]
+struct Queued {
+    op: Op,
+    stamp: Option<Stamp>,
+    submitted: Option<Submitted>,
+}
+
 #[derive(Debug, Default)]
 struct Lane {
-    queue: VecDeque<(Op, Option<Stamp>)>,
+    queue: VecDeque<Queued>,
     /// What happens before the next piece of work.
     clock: Clock,
     submitted: u64,
@@ -144,7 +153,7 @@ impl Stream {
         if let (Op::Reach(mark), Some(stamp)) = (&op, &stamp) {
             mark.set_clock(stamp.clock());
         }
-        lane.queue.push_back((op, stamp));
+        lane.queue.push_back(Queued { op, stamp, submitted: self.machine.space.marks.submitted() });
         self.changed.notify_all();
         Ok(lane.submitted)
     }
@@ -175,7 +184,7 @@ impl Stream {
     fn work(&self) {
         let machine = self.machine;
         loop {
-            let (op, stamp) = {
+            let queued = {
                 let mut lane = self.lane.lock();
                 loop {
                     if let Some(next) = lane.queue.pop_front() {
@@ -189,23 +198,23 @@ impl Stream {
             };
             machine.hold.pass();
             self.linger();
-            match stamp {
-                None => work::perform(Scene { machine, device: &self.device, touched: None }, op),
-                Some(stamp) => self.perform_watched(op, &stamp),
-            }
+            self.perform(queued);
             self.progress.advance();
         }
     }
 
-    /// Does a piece of work and holds what it touched against that of other streams.
-    fn perform_watched(&self, op: Op, stamp: &Stamp) {
-        let machine = self.machine;
+    /// Does a piece of work and, if it has a stamp, holds what it touched against that of other streams.
+    fn perform(&self, Queued { op, stamp, submitted }: Queued) {
+        let (machine, device, submitted) = (self.machine, &*self.device, submitted.as_ref());
+        let Some(stamp) = stamp else {
+            return work::perform(Scene { machine, device, submitted, touched: None }, op);
+        };
         let what = op.name();
         let touched = RefCell::new(op.spans());
-        work::perform(Scene { machine, device: &self.device, touched: Some(&touched) }, op);
+        work::perform(Scene { machine, device, submitted, touched: Some(&touched) }, op);
         let spans = touched.into_inner();
         let seen_by_host = order::is_seen_by_host(&machine.space, &spans);
-        if let Some(race) = machine.order.finish(stamp, what, spans, seen_by_host) {
+        if let Some(race) = machine.order.finish(&stamp, what, spans, seen_by_host) {
             self.device.lose(Code::LAUNCH_FAILED, &race);
         }
     }

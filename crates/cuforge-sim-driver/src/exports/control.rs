@@ -22,11 +22,11 @@ fn guarded<T>(wrong: T, body: impl FnOnce() -> Answer<T>) -> T {
     }
 }
 
-/// `int cuforgeSimVersion(void)`: the version of this extension, and how a program tells the simulated driver from
-/// another: no other exports it.
+/// `int cuforgeSimVersion(void)`: the version of this extension (2 since memory can be guarded), and how a program tells the
+/// simulated driver from another: no other exports it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuforgeSimVersion() -> c_int {
-    1
+    2
 }
 
 /// `int cuforgeSimSet(const char *name, const char *value)`: sets a `CUFORGE_SIM_*` setting for this copy of the
@@ -154,4 +154,53 @@ pub(crate) extern "C" fn cuforgeSimFault(text: Out<c_char>, room: usize) -> usiz
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuforgeSimTrace(path: Text) -> c_int {
     guarded(1, || Ok(c_int::from(!calls::trace_to(path.get().ok()))))
+}
+
+/// `int cuforgeSimGuard(unsigned long long base, unsigned long long bytes)`: of these bytes kernels may access from now on
+/// only what is marked; an area that begins there already becomes as long. 0 bytes end it, and so does the end of the memory.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimGuard(base: u64, bytes: u64) -> c_int {
+    guarded(1, || Driver::of_the_process().space.marks.guard(base, bytes).map(|()| 0))
+}
+
+/// `int cuforgeSimMark(unsigned long long address, unsigned long long bytes, const char *name)`: kernels that are submitted
+/// from now on may access these bytes of a guarded area; what leaves them is told with the name.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimMark(address: u64, bytes: u64, name: Text) -> c_int {
+    guarded(1, || Driver::of_the_process().space.marks.mark(address, bytes, name.get()?).map(|()| 0))
+}
+
+/// `int cuforgeSimUnmark(unsigned long long address)`: takes the latest mark that begins there away; kernels that were
+/// submitted before may still access its bytes.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimUnmark(address: u64) -> c_int {
+    guarded(1, || Driver::of_the_process().space.marks.unmark(address).map(|()| 0))
+}
+
+/// `unsigned long long cuforgeSimRedZone(void)`: bytes that whoever marks parts of an area is asked to leave unmarked
+/// behind each of them.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimRedZone() -> u64 {
+    guarded(0, || Ok(Driver::of_the_process().settings().red_zone_bytes))
+}
+
+/// The extension by its names, for `cuGetProcAddress`.
+pub(super) fn extension(name: &str) -> Option<usize> {
+    Some(match name {
+        "cuforgeSimVersion" => cuforgeSimVersion as *const () as usize,
+        "cuforgeSimSet" => cuforgeSimSet as *const () as usize,
+        "cuforgeSimCalls" => cuforgeSimCalls as *const () as usize,
+        "cuforgeSimFail" => cuforgeSimFail as *const () as usize,
+        "cuforgeSimDelay" => cuforgeSimDelay as *const () as usize,
+        "cuforgeSimLose" => cuforgeSimLose as *const () as usize,
+        "cuforgeSimHold" => cuforgeSimHold as *const () as usize,
+        "cuforgeSimCount" => cuforgeSimCount as *const () as usize,
+        "cuforgeSimFault" => cuforgeSimFault as *const () as usize,
+        "cuforgeSimTrace" => cuforgeSimTrace as *const () as usize,
+        "cuforgeSimGuard" => cuforgeSimGuard as *const () as usize,
+        "cuforgeSimMark" => cuforgeSimMark as *const () as usize,
+        "cuforgeSimUnmark" => cuforgeSimUnmark as *const () as usize,
+        "cuforgeSimRedZone" => cuforgeSimRedZone as *const () as usize,
+        _ => return None,
+    })
 }

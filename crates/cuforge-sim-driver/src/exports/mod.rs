@@ -42,7 +42,7 @@ exports! {
     }
 
     Nothing cuGetProcAddress_v2(name: Text, function: Out<usize>, version: c_int, flags: u64, reason: Out<c_int>) since 12000,
-    "Finds the functions of this table by plain or versioned name; what is not simulated, hidden by `CUFORGE_SIM_HIDE` or newer than the played driver is NOT_FOUND. Per-thread default stream variants are not found.", |_driver| {
+    "Finds the functions of this table by plain or versioned name; what is not simulated, hidden by `CUFORGE_SIM_HIDE` or newer than the played driver is NOT_FOUND. The extension is found too. Per-thread default stream variants are not found.", |_driver| {
         let _ = flags;
         function.put(0)?;
         let (address, why) = look_up(name.get()?, version);
@@ -92,6 +92,9 @@ pub(crate) fn named(name: &str) -> Option<&'static Entry> {
 fn look_up(name: &str, version: c_int) -> (Option<usize>, c_int) {
     let settings = Driver::of_the_process().settings();
     let hidden = |symbol: &str| settings.hidden.iter().any(|hidden| hidden == symbol);
+    if let Some(address) = control::extension(name).filter(|_| !hidden(name)) {
+        return (Some(address), FOUND);
+    }
     let versions =
         |symbol: &str| symbol == name || symbol.strip_prefix(name).is_some_and(|rest| rest.starts_with("_v"));
     let mut found = None;
@@ -133,6 +136,7 @@ mod tests {
         assert_eq!(look_up("cuMemAlloc_v2", 12_000).0, Some(at("cuMemAlloc_v2")));
         assert_eq!(look_up("cuEventElapsedTime", 12_000).0, Some(at("cuEventElapsedTime")));
         assert_eq!(look_up("cuEventElapsedTime", 12_080).0, Some(at("cuEventElapsedTime_v2")));
+        assert_eq!(look_up("cuforgeSimMark", 12_000), (control::extension("cuforgeSimMark"), FOUND));
         assert_eq!(look_up("cuFuncGetParamInfo", 12_000), (None, VERSION_TOO_OLD));
         assert_eq!(look_up("cuTexObjectCreate", 13_000), (None, NO_SUCH_SYMBOL));
     }
