@@ -13,6 +13,7 @@ pages! {
     readme: "../../README.md";
     readme_core: "../../crates/cuforge-core/README.md";
     readme_slab: "../../crates/cuforge-slab/README.md";
+    readme_wgsl: "../../crates/cuforge-wgsl/README.md";
     readme_compile: "../../crates/cuforge-compile/README.md";
     readme_launch: "../../crates/cuforge-launch/README.md";
     readme_sim: "../../crates/cuforge-sim/README.md";

@@ -1,0 +1,1 @@
+// Atomic operations, relaxed as WGSL has them.

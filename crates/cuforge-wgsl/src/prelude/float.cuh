@@ -1,0 +1,1 @@
+// Built-in functions of floats and of numbers in general.

@@ -1,0 +1,1 @@
+// Values of other lanes of the warp.

@@ -1,0 +1,390 @@
+//! Statements.
+
+use naga::{
+    AtomicFunction, Barrier, Block, Expression, Handle, ScalarKind, Span, Statement, SwitchCase, SwitchValue,
+    TypeInner,
+};
+
+use crate::error::EmitError;
+use crate::inline::is_result;
+use crate::rendered::Level;
+use crate::writer::Writer;
+
+impl Writer<'_, '_> {
+    /// Writes the statements of a block.
+    pub(crate) fn block(&mut self, block: &Block) -> Result<(), EmitError> {
+        for (statement, span) in block.span_iter() {
+            self.statement(statement, *span)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the body of a function, without the `return` at its end that returns nothing.
+    pub(crate) fn body(&mut self, block: &Block) -> Result<(), EmitError> {
+        let last = block.len().saturating_sub(1);
+        for (at, (statement, span)) in block.span_iter().enumerate() {
+            match statement {
+                Statement::Return { value: None } if at == last => {}
+                Statement::If { condition, accept, reject } if at == last => {
+                    let condition = self.value(*condition)?;
+                    self.at(*span);
+                    self.out.open(&format!("if ({condition}) {{"));
+                    self.body(accept)?;
+                    if !matches!(reject.first(), None | Some(Statement::Return { value: None })) {
+                        self.out.turn("} else {");
+                        self.body(reject)?;
+                    }
+                    self.out.close("}");
+                }
+                statement => self.statement(statement, *span)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement, span: Span) -> Result<(), EmitError> {
+        match statement {
+            Statement::Emit(range) => {
+                for handle in range.clone() {
+                    if self.plan.is_used(handle) && self.plan.is_named(handle) {
+                        let value = self.render(handle)?;
+                        let line = self.define(handle, &value.text)?;
+                        self.at(self.function.expressions.get_span(handle));
+                        self.out.line(&line);
+                    }
+                }
+            }
+            Statement::Block(block) => {
+                self.out.open("{");
+                self.block(block)?;
+                self.out.close("}");
+            }
+            Statement::If { condition, accept, reject } => {
+                let condition = self.value(*condition)?;
+                self.at(span);
+                self.out.open(&format!("if ({condition}) {{"));
+                self.block(accept)?;
+                if !reject.is_empty() {
+                    self.out.turn("} else {");
+                    self.block(reject)?;
+                }
+                self.out.close("}");
+            }
+            Statement::Switch { selector, cases } => self.switch(*selector, cases, span)?,
+            Statement::Loop { body, continuing, break_if } => {
+                self.at(span);
+                self.turn(body, continuing, *break_if)?;
+            }
+            Statement::Break => {
+                self.at(span);
+                self.out.line("break;");
+            }
+            Statement::Continue => {
+                self.at(span);
+                let label = self.labels.last().cloned().flatten();
+                self.out
+                    .line(&label.map_or_else(|| "continue;".to_owned(), |label| format!("goto {label};")));
+            }
+            Statement::Return { value } => {
+                let line = match value {
+                    Some(value) => format!("return {};", self.value(*value)?),
+                    None => "return;".to_owned(),
+                };
+                self.at(span);
+                self.out.line(&line);
+            }
+            Statement::ControlBarrier(barrier) => {
+                self.at(span);
+                self.barrier(*barrier);
+            }
+            Statement::MemoryBarrier(_) => {
+                self.at(span);
+                self.out.line("__threadfence_block();");
+            }
+            Statement::Store { pointer, value } => self.store(*pointer, *value, span)?,
+            Statement::Atomic { pointer, fun, value, result } => {
+                self.atomic(*pointer, *fun, *value, *result, span)?;
+            }
+            Statement::WorkGroupUniformLoad { pointer, result } => {
+                let value = self.load(*pointer)?;
+                let line = self.define(*result, &value.text)?;
+                self.at(span);
+                self.out.line("__syncthreads();");
+                self.out.line(&line);
+                self.out.line("__syncthreads();");
+            }
+            Statement::Call { function, arguments, result } => {
+                let mut list = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    list.push(if self.inner(*argument).pointer_space().is_some() {
+                        self.place(*argument)?.lvalue()
+                    } else {
+                        self.value(*argument)?.text
+                    });
+                }
+                list.extend(self.unit.passed_to(*function));
+                let call = format!("{}({})", self.unit.functions[function], list.join(", "));
+                let line = match result {
+                    Some(result) if self.plan.is_used(*result) => self.define(*result, &call)?,
+                    _ => format!("{call};"),
+                };
+                self.at(span);
+                self.out.line(&line);
+            }
+            Statement::SubgroupBallot { result, predicate } => self.ballot(*result, *predicate, span)?,
+            Statement::SubgroupGather { mode, argument, result } => {
+                self.gather(*mode, *argument, *result, span)?;
+            }
+            Statement::SubgroupCollectiveOperation { op, collective_op, argument, result } => {
+                self.collective(*op, *collective_op, *argument, *result, span)?;
+            }
+            Statement::ImageStore { .. } | Statement::ImageAtomic { .. } => {
+                return Err(self.unit.unsupported("a texture", span));
+            }
+            Statement::RayQuery { .. } | Statement::RayPipelineFunction(_) => {
+                return Err(self.unit.unsupported("a ray query", span));
+            }
+            Statement::CooperativeStore { .. } => {
+                return Err(self.unit.unsupported("a cooperative matrix", span));
+            }
+            Statement::Kill => return Err(self.unit.unsupported("discard", span)),
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, barrier: Barrier) {
+        if barrier.intersects(Barrier::WORK_GROUP | Barrier::STORAGE | Barrier::TEXTURE) {
+            self.out.line("__syncthreads();");
+        } else if barrier.contains(Barrier::SUB_GROUP) {
+            self.out.line("__syncwarp(__activemask());");
+        }
+    }
+
+    fn store(
+        &mut self,
+        pointer: Handle<Expression>,
+        value: Handle<Expression>,
+        span: Span,
+    ) -> Result<(), EmitError> {
+        let value = self.value(value)?;
+        let place = self.place(pointer)?;
+        let lvalue = place.lvalue();
+        let line = if let TypeInner::Atomic(_) = self.pointee(pointer) {
+            self.unit.prelude.section("store_relaxed");
+            format!("wgsl::store_relaxed({lvalue}, {value});")
+        } else {
+            format!("{lvalue} = {value};")
+        };
+        self.at(span);
+        self.guarded(place.guard(), &line);
+        Ok(())
+    }
+
+    fn guarded(&mut self, guard: Option<String>, line: &str) {
+        match guard {
+            Some(guard) => self.out.line(&format!("if ({guard}) {{ {line} }}")),
+            None => self.out.line(line),
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        pointer: Handle<Expression>,
+        fun: AtomicFunction,
+        value: Handle<Expression>,
+        result: Option<Handle<Expression>>,
+        span: Span,
+    ) -> Result<(), EmitError> {
+        let value = self.value(value)?;
+        let place = self.place(pointer)?;
+        let TypeInner::Atomic(scalar) = self.pointee(pointer) else {
+            return Err(self.unsupported("an atomic on what is not one", pointer));
+        };
+        let name = match fun {
+            AtomicFunction::Add => "atomic_add",
+            AtomicFunction::Subtract => "atomic_sub",
+            AtomicFunction::And => "atomic_and",
+            AtomicFunction::ExclusiveOr => "atomic_xor",
+            AtomicFunction::InclusiveOr => "atomic_or",
+            AtomicFunction::Min => "atomic_min",
+            AtomicFunction::Max => "atomic_max",
+            AtomicFunction::Exchange { compare: None } => "atomic_exchange",
+            AtomicFunction::Exchange { compare: Some(_) } => "atomic_compare_exchange",
+        };
+        let float_beyond_sums = scalar.kind == ScalarKind::Float
+            && !matches!(
+                fun,
+                AtomicFunction::Add | AtomicFunction::Subtract | AtomicFunction::Exchange { compare: None }
+            );
+        if float_beyond_sums || scalar.kind == ScalarKind::Bool {
+            return Err(self.unit.unsupported("this atomic on this type", span));
+        }
+        self.unit.prelude.section(name);
+        let lvalue = place.lvalue();
+        let used = result.filter(|result| self.plan.is_used(*result));
+        let (call, zero) = match (fun, result) {
+            (AtomicFunction::Exchange { compare: Some(compare) }, Some(result)) => {
+                let compare = self.value(compare)?;
+                let spelled = self.spell(result)?;
+                (format!("wgsl::{name}<{spelled}>({lvalue}, {compare}, {value})"), format!("{spelled}{{}}"))
+            }
+            _ => (format!("wgsl::{name}({lvalue}, {value})"), self.zero_of(scalar)),
+        };
+        match used {
+            Some(result) => {
+                let value =
+                    place.guard().map_or_else(|| call.clone(), |guard| format!("{guard} ? {call} : {zero}"));
+                let line = self.define(result, &value)?;
+                self.at(span);
+                self.out.line(&line);
+            }
+            None => {
+                self.at(span);
+                self.guarded(place.guard(), &format!("{call};"));
+            }
+        }
+        Ok(())
+    }
+
+    fn switch(
+        &mut self,
+        selector: Handle<Expression>,
+        cases: &[SwitchCase],
+        span: Span,
+    ) -> Result<(), EmitError> {
+        let selector = self.value(selector)?;
+        self.at(span);
+        self.out.open(&format!("switch ({selector}) {{"));
+        for case in cases {
+            let label = match case.value {
+                SwitchValue::I32(value) => format!("case {}:", self.unit.literal(naga::Literal::I32(value))),
+                SwitchValue::U32(value) => format!("case {value}u:"),
+                SwitchValue::Default => "default:".to_owned(),
+            };
+            if case.fall_through && case.body.is_empty() {
+                self.out.line(&label);
+                continue;
+            }
+            self.out.open(&format!("{label} {{"));
+            self.block(&case.body)?;
+            if !case.fall_through && !case.body.last().is_some_and(Statement::is_terminator) {
+                self.out.line("break;");
+            }
+            self.out.close("}");
+        }
+        self.out.close("}");
+        Ok(())
+    }
+
+    /// A loop.
+    fn turn(
+        &mut self,
+        body: &Block,
+        continuing: &Block,
+        break_if: Option<Handle<Expression>>,
+    ) -> Result<(), EmitError> {
+        if break_if.is_none()
+            && let Some(step) = self.step_of(continuing)?
+        {
+            self.out.open(&format!("for (;; {step}) {{"));
+            self.labels.push(None);
+            self.block(body)?;
+            self.labels.pop();
+            self.out.close("}");
+            return Ok(());
+        }
+        let label = (has_continue(body) && !(continuing.is_empty() && break_if.is_none()))
+            .then(|| self.names.take("next"));
+        if label.is_some() {
+            // What the body names may be used behind the label, which is outside of the body's braces.
+            for handle in named_in(body) {
+                if self.plan.is_used(handle) && (self.plan.is_named(handle) || self.is_result(handle)) {
+                    let spelled = self.spell(handle)?;
+                    let name = self.name(handle);
+                    self.out.line(&format!("{spelled} {name};"));
+                    self.declared.insert(handle);
+                }
+            }
+        }
+        self.out.open("while (true) {");
+        if label.is_some() {
+            self.out.open("{");
+        }
+        self.labels.push(label.clone());
+        self.block(body)?;
+        self.labels.pop();
+        if let Some(label) = label {
+            self.out.close("}");
+            self.out.line(&format!("{label}:;"));
+        }
+        self.labels.push(None);
+        self.block(continuing)?;
+        self.labels.pop();
+        if let Some(condition) = break_if {
+            let condition = self.value(condition)?;
+            self.out.line(&format!("if ({condition}) {{ break; }}"));
+        }
+        self.out.close("}");
+        Ok(())
+    }
+
+    fn is_result(&self, handle: Handle<Expression>) -> bool {
+        is_result(&self.function.expressions[handle])
+    }
+
+    /// The one assignment that a `continuing` block consists of, if that is all it does.
+    fn step_of(&mut self, continuing: &Block) -> Result<Option<String>, EmitError> {
+        let mut step = None;
+        for statement in continuing {
+            match statement {
+                Statement::Emit(range) => {
+                    if range.clone().any(|h| self.plan.is_used(h) && self.plan.is_named(h)) {
+                        return Ok(None);
+                    }
+                }
+                Statement::Store { pointer, value } if step.is_none() => {
+                    if matches!(self.pointee(*pointer), TypeInner::Atomic(_)) {
+                        return Ok(None);
+                    }
+                    let place = self.place(*pointer)?;
+                    if place.guard().is_some() {
+                        return Ok(None);
+                    }
+                    step =
+                        Some(format!("{} = {}", place.lvalue(), self.value(*value)?.at_least(Level::Loose)));
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(step)
+    }
+}
+
+/// Whether the block says `continue` to the loop around it.
+fn has_continue(block: &Block) -> bool {
+    block.iter().any(|statement| match statement {
+        Statement::Continue => true,
+        Statement::Block(block) => has_continue(block),
+        Statement::If { accept, reject, .. } => has_continue(accept) || has_continue(reject),
+        Statement::Switch { cases, .. } => cases.iter().any(|case| has_continue(&case.body)),
+        _ => false,
+    })
+}
+
+/// The expressions that get their value in the block itself, those of blocks in it left out.
+fn named_in(block: &Block) -> Vec<Handle<Expression>> {
+    let mut handles = Vec::new();
+    for statement in block {
+        match statement {
+            Statement::Emit(range) => handles.extend(range.clone()),
+            Statement::Call { result: Some(result), .. }
+            | Statement::Atomic { result: Some(result), .. }
+            | Statement::WorkGroupUniformLoad { result, .. }
+            | Statement::SubgroupBallot { result, .. }
+            | Statement::SubgroupGather { result, .. }
+            | Statement::SubgroupCollectiveOperation { result, .. } => handles.push(*result),
+            _ => {}
+        }
+    }
+    handles
+}
