@@ -6,7 +6,7 @@ mod gpu_support;
 
 use cuforge_core::{Access, Arguments, BufferView, Element, Extent, Request};
 use cuforge_launch::{Mailbox, Pipeline, Prefetcher, Stream};
-use gpu_support::{Counting, PLAIN, Rig, Take, allocations, pack};
+use gpu_support::{Counting, PLAIN, Rig, Take, allocations, pack, unless_sanitized};
 use std::time::Instant;
 
 #[global_allocator]
@@ -63,7 +63,7 @@ fn guarded(rounds: u32) {
     let (kernel, wrong) = late_check(&rig);
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 2).unwrap();
     let start = Instant::now();
-    let rounds = rig.rounds(rounds, rounds.min(200));
+    let rounds = rig.rounds(unless_sanitized(rounds, 200), rounds.min(200));
     for seed in 0..rounds {
         prefetcher.push(BYTES, |bytes| sequence(seed, bytes)).unwrap();
         let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
@@ -88,7 +88,7 @@ fn a_prefetch_from_owned_memory_is_never_wrong_and_gives_every_buffer_back() {
     let mut prefetcher = Prefetcher::new(&rig.slab, &Request::new(BYTES as u64), 3).unwrap();
     let mut sources: Vec<_> = (0..3).map(|seed| Some(seeded(seed, BYTES))).collect();
     let mut tickets = std::collections::VecDeque::new();
-    for seed in 0..rig.rounds(2_000, 60) {
+    for seed in 0..rig.rounds(unless_sanitized(2_000, 150), 60) {
         let source = match sources.pop().flatten() {
             Some(source) => source,
             None => {
@@ -234,7 +234,7 @@ fn tickets_and_mailboxes_bring_what_was_there_and_allocate_nothing() {
         assert!(first && got == expected, "round {seed}");
     };
     round(&mut rig, 0);
-    let rounds = rig.rounds(1_000, 100);
+    let rounds = rig.rounds(unless_sanitized(1_000, 100), 100);
     let made = allocations(|| (1..rounds).for_each(|seed| round(&mut rig, seed)));
     assert_eq!(made, 0);
 }

@@ -14,6 +14,7 @@ pub(crate) use first_fit::FirstFit;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const PLAIN: &str = include_str!("../../kernels/plain.ptx");
 pub(crate) const HOPPER: &str = include_str!("../../kernels/hopper.ptx");
@@ -137,6 +138,25 @@ impl Take {
             Self::Scalar(element) => Parameter::scalar(format!("p{at}"), element),
         }
     }
+}
+
+/// How many rounds: fewer under a sanitizer, where each takes a hundred times as long.
+pub(crate) fn unless_sanitized(rounds: u32, few: u32) -> u32 {
+    if std::env::var_os("CUFORGE_SANITIZER").is_some() { rounds.min(few) } else { rounds }
+}
+
+/// The device has `before` bytes free again but for less than `mib` MiB. Other processes use it too, so that one look says
+/// little: within ten seconds is enough.
+pub(crate) fn assert_comes_back(device: &Device, before: u64, mib: u64) {
+    let mut after = 0;
+    let back = (0..40).any(|look| {
+        if look > 0 {
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        after = device.memory_info().unwrap().0;
+        after + (mib << 20) > before
+    });
+    assert!(back, "{} MiB are gone", (before - after) >> 20);
 }
 
 /// PTX text as an image.

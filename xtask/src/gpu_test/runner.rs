@@ -17,6 +17,8 @@ use crate::process::{self, Captured};
 
 /// What `needs a GPU: soak` marks: it is left out under sanitizers and on the simulated device.
 const SOAK: &str = "soak";
+/// What `needs a GPU: faults on purpose` marks: it is left out under sanitizers alone, which would report the fault.
+const FAULTS: &str = "faults on purpose";
 /// Bytes of a failed test's output that are kept, its end.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -94,8 +96,9 @@ fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
 
 fn left_out(case: &Case, rules: &Rules<'_>) -> Option<String> {
     let special = case.special.as_deref()?;
-    let soak = special.starts_with(SOAK);
-    (rules.simulated || (soak && rules.sanitizer.is_some())).then(|| special.to_owned())
+    let (soak, faults) = (special.starts_with(SOAK), special.starts_with(FAULTS));
+    let left_out = (rules.simulated && !faults) || (rules.sanitizer.is_some() && (soak || faults));
+    left_out.then(|| special.to_owned())
 }
 
 fn command(case: &Case, slot: &Slot, rules: &Rules<'_>, folder: &Path) -> Command {
@@ -106,6 +109,9 @@ fn command(case: &Case, slot: &Slot, rules: &Rules<'_>, folder: &Path) -> Comman
     command.args(["--exact", &case.test, "--include-ignored", "--nocapture", "--color", "never"]);
     command.envs(rules.variables.iter().map(|(name, value)| (name, value)));
     command.env("CUFORGE_BREADCRUMBS", folder);
+    if let Some((tool, _)) = &rules.sanitizer {
+        command.env("CUFORGE_SANITIZER", tool.name());
+    }
     if let Some(visible) = &slot.visible {
         command.env("CUDA_VISIBLE_DEVICES", visible);
     }
@@ -213,6 +219,38 @@ mod tests {
         assert!(run(&[], std::slice::from_ref(&slot), &rules).is_empty());
         let without = run(&[case("a"), case("b")], &[], &rules);
         assert!(without.iter().all(|record| record.outcome == Outcome::NotRun), "{without:?}");
+    }
+
+    #[test]
+    fn soaks_and_faults_on_purpose_are_left_out_under_sanitizers_and_only_faults_run_on_the_simulated_device()
+    {
+        let sanitizer = || Some((Tool::Memcheck, PathBuf::from("compute-sanitizer")));
+        let scratch = std::env::temp_dir();
+        let left = |special: &str, sanitizer: Option<(Tool, PathBuf)>, simulated: bool| {
+            let case = Case {
+                name: "p::a".to_owned(),
+                test: "a".to_owned(),
+                program: "/bin/true".into(),
+                special: Some(special.to_owned()),
+            };
+            let rules = Rules {
+                limit: Duration::from_secs(60),
+                sanitizer,
+                simulated,
+                variables: &[],
+                scratch: &scratch,
+                well: &|_| true,
+                told: &|_| {},
+            };
+            left_out(&case, &rules)
+        };
+        for (special, under_sanitizer, on_simulated) in
+            [("soak: 9 rounds", true, true), (FAULTS, true, false), ("clusters", false, true)]
+        {
+            assert_eq!(left(special, sanitizer(), false).is_some(), under_sanitizer, "{special}");
+            assert_eq!(left(special, None, true).is_some(), on_simulated, "{special}");
+            assert_eq!(left(special, None, false), None, "{special}");
+        }
     }
 
     #[test]

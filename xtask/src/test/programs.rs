@@ -114,9 +114,9 @@ pub(crate) struct Rules<'a> {
     pub(crate) simulated: &'a [(String, String)],
 }
 
-/// A test that says no more than this runs on the simulated device as well; one that says more (`needs a GPU: why`)
+/// Tests that say this, and no more, run on the simulated device as well; one that says something else (`needs a GPU: why`)
 /// needs silicon.
-const NEEDS_A_GPU: &str = "needs a GPU";
+const FOR_A_GPU: [&str; 2] = ["needs a GPU", "needs a GPU: faults on purpose"];
 
 impl Rules<'_> {
     /// Whether a test that is ignored for `reason` can run here after all.
@@ -200,7 +200,7 @@ fn run_with(rules: &Rules<'_>, start: &mut Start<'_>) -> Tally {
         output.outcomes.extend(second.outcomes);
         output.closed &= second.closed;
     }
-    let for_a_gpu = |outcome: &Outcome| matches!(outcome, Outcome::Ignored(reason) if reason == NEEDS_A_GPU);
+    let for_a_gpu = |outcome: &Outcome| matches!(outcome, Outcome::Ignored(reason) if FOR_A_GPU.contains(&reason.as_str()));
     let mut simulated: Vec<String> = Vec::new();
     if !rules.simulated.is_empty() {
         let found = output.outcomes.iter().filter(|(_, outcome)| for_a_gpu(outcome));
@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn tests_for_a_gpu_run_on_the_simulated_device_one_by_one_and_those_that_need_silicon_do_not() {
-        let plain = "running 3 tests\ntest a ... ignored, needs a GPU\ntest b ... ignored, needs a GPU\n\
+        let plain = "running 3 tests\ntest a ... ignored, needs a GPU\n\
+                     test b ... ignored, needs a GPU: faults on purpose\n\
                      test c ... ignored, needs a GPU: clusters\ntest result: ok.\n";
         let simulated = [("LD_LIBRARY_PATH".to_owned(), "sim".to_owned())];
         let mut alone = Vec::new();
