@@ -250,3 +250,28 @@ fn a_cluster_of_absurd_size_is_the_drivers_to_refuse_and_does_not_overflow() {
     let error = pipeline.launch_with(&mut rig.stream, &slab, arguments, extent, options).unwrap_err();
     assert!(error.to_string().contains("912"), "{error}");
 }
+
+#[test]
+fn a_launch_bound_over_nothing_has_its_graph_made_with_the_first_extent_that_launches_something() {
+    let mut rig = Rig::new(4);
+    let slab = rig.slab.clone();
+    let got = run(&mut rig, |rig, arguments| {
+        let mut bound = rig.pipeline.bind(&slab, arguments, Extent::Elements(0)).unwrap();
+        bound.launch(&mut rig.stream).unwrap();
+        bound.set_values(&rig.values(5.0)).unwrap();
+        assert_eq!((rig.sim.launches(), rig.sim.calls("cuGraphCreate")), (0, 0));
+        bound.set_extent(rig.extent()).unwrap();
+        bound.launch(&mut rig.stream).unwrap();
+        assert_eq!((rig.sim.calls("cuGraphLaunch"), rig.sim.launches()), (1, 1), "the graph is launched");
+        bound.set_extent(Extent::Elements(0)).unwrap();
+        bound.launch(&mut rig.stream).unwrap();
+        bound.set_extent(rig.extent()).unwrap();
+        bound.launch(&mut rig.stream).unwrap();
+        assert_eq!((rig.sim.calls("cuGraphLaunch"), rig.sim.calls("cuGraphCreate")), (2, 1));
+        // One that was bound without a graph stays without.
+        let mut plain = rig.pipeline.bind_plain(&slab, arguments, Extent::Elements(0)).unwrap();
+        plain.set_extent(rig.extent()).unwrap();
+        assert_eq!(rig.sim.calls("cuGraphCreate"), 1);
+    });
+    assert_eq!(got, [1.0, 11.0, 21.0, 31.0]);
+}

@@ -117,3 +117,31 @@ fn devices_do_not_share_their_faults_or_their_objects() {
         there.pipeline.bind(&here.slab, Arguments::default(), there.extent()).map(|_| ()).unwrap_err();
     assert!(matches!(error, LaunchError::OtherDevice { what: "slab" }), "{error}");
 }
+
+#[test]
+fn a_driver_that_has_shut_down_is_no_fault_of_the_device_and_no_failure_of_a_drop() {
+    let Rig { sim, device, slab, stream, pipeline, .. } = Rig::new(8);
+    drop(device.pinned(64).unwrap());
+    let freeing = [
+        "cuMemUnmap",
+        "cuMemRelease",
+        "cuMemAddressFree",
+        "cuMemFreeHost",
+        "cuModuleUnload",
+        "cuStreamDestroy_v2",
+        "cuEventDestroy_v2",
+        "cuDevicePrimaryCtxRelease_v2",
+    ];
+    for name in freeing {
+        sim.fail(name, 1, 4);
+    }
+    drop((slab, stream, pipeline));
+    let closed = device.close().unwrap();
+    assert_eq!((closed.drop_errors, device.lost()), (0, None));
+    sim.fail("cuStreamCreateWithPriority", 1, 4);
+    let error = Stream::new(&device).map(|_| ()).unwrap_err();
+    assert!(matches!(error, LaunchError::Driver(gone) if gone.code() == 4), "{error}");
+    sim.fail("cuCtxSynchronize", 1, 4);
+    assert!(matches!(device.close(), Err(LaunchError::Driver(gone)) if gone.code() == 4));
+    assert!(device.lost().is_none());
+}

@@ -3,7 +3,10 @@
 mod launch_support;
 
 use cuforge_core::{Arguments, LedgerError, Misuse, Refusal, Request, ViewError};
-use cuforge_launch::{Device, DeviceOptions, LaunchError, Slab, SlabOptions, Stream};
+use cuforge_launch::{
+    Device, DeviceOptions, GraphCache, LaunchError, Mailbox, Prefetcher, ResultRing, Slab, SlabOptions,
+    Stream,
+};
 use cuforge_tests::sim::Sim;
 use launch_support::{FirstFit, Rig};
 
@@ -283,7 +286,7 @@ fn what_is_retired_behind_a_look_at_the_streams_is_not_freed_by_that_look() {
 #[test]
 fn asking_events_how_far_streams_are_spoils_no_capture() {
     let sim = Sim::new(&[]).unwrap();
-    let options = DeviceOptions { seal_by_events: true };
+    let options = DeviceOptions { seal_by_events: true, ..DeviceOptions::default() };
     let device = Device::open_with(sim.driver().unwrap(), 0, options).unwrap();
     let slab = Slab::new(&device, FirstFit::boxed(MIB), SlabOptions::default()).unwrap();
     let (mut stream, mut side) = (Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
@@ -300,4 +303,109 @@ fn asking_events_how_far_streams_are_spoils_no_capture() {
         scope.fill(&slab, &other, 1)
     });
     assert_eq!(recording.unwrap().node_count(), 1);
+}
+
+#[test]
+fn a_slab_is_made_and_grown_though_every_queue_number_is_taken() {
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
+    let mut streams: Vec<Stream> = std::iter::from_fn(|| Stream::new(&device).ok()).collect();
+    assert_eq!(streams.len(), cuforge_core::MAX_QUEUES);
+    let options = SlabOptions { reserve_bytes: Some(64 * MIB), poison: Some(0xcd), ..SlabOptions::default() };
+    let slab = Slab::new(&device, FirstFit::boxed(2 * MIB), options).unwrap();
+    assert_eq!(slab.grow(2 * MIB).unwrap(), 4 * MIB);
+    for _ in 0..2 {
+        let view = slab.acquire(&Request::new(2 * MIB)).unwrap();
+        assert!(slab.read_vec::<u8>(&mut streams[0], &view).unwrap().iter().all(|byte| *byte == 0xcd));
+    }
+    assert_eq!(sim.count("streams"), streams.len() as i64, "the stream of the fill is gone");
+}
+
+#[test]
+fn memory_whose_fill_was_not_seen_to_end_is_not_given_back_under_it() {
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
+    sim.hold(true);
+    // An answer about the call itself: the device goes on, and so does the fill.
+    sim.fail("cuStreamSynchronize", 1, 1);
+    assert!(Slab::new(&device, FirstFit::boxed(2 * MIB), SlabOptions::default()).is_err());
+    sim.fail("cuStreamSynchronize", 0, 0);
+    device.collect().unwrap();
+    assert_eq!(sim.count("mapped_bytes"), 2 << 20);
+    sim.hold(false);
+    assert_eq!(device.close().unwrap().drop_errors, 0);
+    assert_eq!(sim.fault(), "");
+}
+
+#[test]
+fn counts_that_no_host_has_memory_for_are_refused_before_it_is_asked() {
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
+    for grants in [u32::MAX, u32::MAX - 1, (1 << 24) + 1] {
+        let options = SlabOptions { grants, ..SlabOptions::default() };
+        let before = sim.calls("");
+        let error = Slab::new(&device, FirstFit::boxed(MIB), options).unwrap_err();
+        let asked_for = u64::from(grants);
+        let same = matches!(error, LaunchError::TooMany { asked, most, .. } if (asked, most) == (asked_for, 1 << 24));
+        assert!(same, "{error}");
+        assert_eq!(sim.calls(""), before);
+    }
+    let slab = Slab::new(&device, FirstFit::boxed(8 * MIB), SlabOptions::default()).unwrap();
+    let mut stream = Stream::new(&device).unwrap();
+    for bytes in [usize::MAX, usize::MAX - 7, usize::MAX / 2, 1 << 60] {
+        assert!(device.pinned(bytes).is_err(), "{bytes}");
+        assert!(device.mapped_words(bytes).is_err(), "{bytes}");
+        assert!(Mailbox::new(&device, bytes).is_err(), "{bytes}");
+        let whole_words = bytes & !3;
+        assert!(ResultRing::new(&mut stream, &slab, whole_words, 2).is_err(), "{bytes}");
+        assert!(ResultRing::new(&mut stream, &slab, 4, bytes).is_err(), "{bytes}");
+        assert!(Prefetcher::new(&slab, &Request::new(4096), bytes).is_err(), "{bytes}");
+        drop(GraphCache::<u32>::new(bytes));
+    }
+    // A size that the words of its kernel cannot say.
+    let error = ResultRing::new(&mut stream, &slab, 1 << 33, 2).unwrap_err();
+    assert!(matches!(error, LaunchError::TooMany { .. }), "{error}");
+    assert_eq!(slab.stats().live_grants, 0, "nothing of all that is kept");
+}
+
+#[test]
+fn a_stream_that_could_not_mark_its_end_gives_number_and_memory_back_when_it_is_idle() {
+    let sim = Sim::new(&[]).unwrap();
+    let device = sim.device().unwrap();
+    let slab = Slab::new(&device, FirstFit::boxed(4 * MIB), SlabOptions::default()).unwrap();
+    for owned in [false, true] {
+        let mut stream = Stream::new(&device).unwrap();
+        let (number, streams) = (stream.queue(), sim.count("streams"));
+        let view = slab.acquire(&Request::new(MIB)).unwrap();
+        sim.hold(true);
+        if owned {
+            // Its letter seals the epoch.
+            sim.fail("cuStreamWriteValue64_v2", 1, 2);
+            let ticket = slab.upload_owned(&mut stream, &view, vec![1; 4096]).unwrap();
+            assert!(ticket.wait().is_err());
+        } else {
+            slab.fill(&mut stream, &view, 1).unwrap();
+            sim.fail("cuStreamWriteValue64_v2", 1, 2);
+        }
+        slab.release(view).unwrap();
+        drop(stream);
+        sim.fail("cuStreamWriteValue64_v2", 0, 0);
+        let other = Stream::new(&device).unwrap();
+        assert_ne!(other.queue(), number, "its work is in flight");
+        assert_eq!(slab.reclaim(), 0);
+        sim.hold(false);
+        assert_eq!(slab.reclaim(), MIB, "the stream is idle");
+        assert_eq!(Stream::new(&device).unwrap().queue(), number);
+        drop(other);
+        assert_eq!(sim.count("streams"), streams - 1, "it is destroyed");
+    }
+    // The same for who asks by closing.
+    let mut stream = Stream::new(&device).unwrap();
+    let view = slab.acquire(&Request::new(MIB)).unwrap();
+    slab.fill(&mut stream, &view, 1).unwrap();
+    sim.fail("cuStreamWriteValue64_v2", 1, 2);
+    drop(stream);
+    sim.fail("cuStreamWriteValue64_v2", 0, 0);
+    device.close().unwrap();
+    assert_eq!(sim.count("streams"), 0);
 }

@@ -78,7 +78,6 @@ fn every_function_may_be_missing_and_each_is_named() {
         "cuMemSetAccess",
         "cuMemGetAllocationGranularity",
         "cuStreamWriteValue64_v2",
-        "cuEventQuery",
         "cuThreadExchangeStreamCaptureMode",
         "cuGraphCreate",
         "cuGraphDestroy",

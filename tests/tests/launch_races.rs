@@ -5,9 +5,10 @@
 mod launch_support;
 
 use cuforge_core::{Access, Arguments, Request};
-use cuforge_launch::{LaunchError, Prefetcher, Stream};
+use cuforge_launch::{Device, DeviceOptions, LaunchError, Prefetcher, Stream};
 use cuforge_tests::sim::Sim;
 use launch_support::Rig;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const N: u32 = 1024;
 const SEEDS: u32 = 20;
@@ -86,5 +87,108 @@ fn a_prefetcher_is_clean_under_every_seed() {
         }
         rig.stream.synchronize().unwrap();
         assert_eq!(rig.sim.fault(), "", "seed {seed}");
+    }
+}
+
+/// Waits until `name` has been called `more` times beyond `before`.
+fn called(sim: &Sim, name: &str, before: i64, more: i64) {
+    while sim.calls(name) < before + more {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_lease_dropped_by_another_thread_as_its_stream_begins_a_capture_leaves_its_mark_outside() {
+    let mut rig = Rig::new(N);
+    let (slab, y, bytes) = (rig.slab.clone(), rig.y, N as usize * 4);
+    let mut prefetcher = Prefetcher::new(&slab, &Request::new(bytes as u64), 1).unwrap();
+    for round in 0..5 {
+        prefetcher.push(bytes, |bytes| bytes.fill(round)).unwrap();
+        let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
+        rig.stream.synchronize().unwrap();
+        let records = rig.sim.calls("cuEventRecord");
+        rig.sim.delay("cuEventRecord", 1, 1, 100_000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(lease));
+            called(&rig.sim, "cuEventRecord", records, 1);
+            // The drop has looked, found no capture, and is about to record its event.
+            let recording = rig.stream.capture(|scope| scope.fill(&slab, &y, 1)).unwrap();
+            assert_eq!(recording.node_count(), 1);
+        });
+    }
+    prefetcher.push(bytes, |bytes| bytes.fill(9)).unwrap();
+    let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
+    assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &lease.view()).unwrap(), vec![9; bytes]);
+    assert_eq!(rig.sim.fault(), "");
+}
+
+#[test]
+fn a_buffer_given_back_while_its_stream_is_forked_into_a_capture_is_not_filled_under_its_readers() {
+    for seed in 1..=SEEDS / 4 {
+        let mut rig = rig(seed);
+        let (slab, y, x, bytes) = (rig.slab.clone(), rig.y, rig.x, N as usize * 4);
+        let mut side = Stream::new(&rig.device).unwrap();
+        let mut prefetcher = Prefetcher::new(&slab, &Request::new(bytes as u64), 1).unwrap();
+        prefetcher.push(bytes, |bytes| bytes.fill(1)).unwrap();
+        let mut lease = prefetcher.take(&mut side).unwrap();
+        rig.stream.synchronize().unwrap();
+        rig.sim.hold(true);
+        // The side stream reads the buffer, and has not done so when it is forked: a fork drains nothing.
+        slab.copy(&mut side, &lease.as_ref().unwrap().view(), &y).unwrap();
+        let recording = rig.stream.capture(|scope| {
+            let mut branch = scope.fork(&mut side)?;
+            lease = None;
+            branch.fill(&slab, &x, 0)?;
+            scope.join(branch)
+        });
+        assert_eq!(recording.unwrap().node_count(), 1);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (sim, done) = (&rig.sim, &done);
+            scope.spawn(|| {
+                prefetcher.push(bytes, |bytes| bytes.fill(2)).unwrap();
+                done.store(true, Ordering::Release);
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!done.load(Ordering::Acquire), "the buffer is still to be read");
+            sim.hold(false);
+        });
+        assert_eq!(slab.read_vec::<u8>(&mut side, &y).unwrap(), vec![1; bytes]);
+        assert_eq!(rig.sim.fault(), "", "seed {seed}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_ticket_never_asks_a_stream_that_a_capture_takes_and_none_takes_it_meanwhile() {
+    for event_seals in [false, true] {
+        let sim = Sim::new(&[]).unwrap();
+        let options = DeviceOptions { seal_by_events: event_seals, ..DeviceOptions::default() };
+        let device = Device::open_with(sim.driver().unwrap(), 0, options).unwrap();
+        let mut rig = Rig::with(sim, device, N);
+        let (slab, y, x) = (rig.slab.clone(), rig.y, rig.x);
+        let mut side = Stream::new(&rig.device).unwrap();
+        slab.fill(&mut side, &x, 3).unwrap();
+        side.synchronize().unwrap();
+        rig.stream.synchronize().unwrap();
+        rig.sim.hold(true);
+        let ticket = slab.read_later(&mut side, &x).unwrap();
+        let queries = rig.sim.calls("cuStreamQuery");
+        rig.sim.delay("cuStreamQuery", 1, 1, 100_000);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| ticket.wait_vec::<u8>().unwrap());
+            // The wait has seen no capture and is about to ask the stream: whoever captures it comes behind.
+            called(&rig.sim, "cuStreamQuery", queries, 1);
+            let recording = rig.stream.capture(|scope| {
+                let mut branch = scope.fork(&mut side)?;
+                branch.fill(&slab, &y, 1)?;
+                let asked = rig.sim.calls("cuStreamQuery");
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                assert_eq!(rig.sim.calls("cuStreamQuery"), asked, "a captured stream was asked");
+                scope.join(branch)
+            });
+            assert_eq!(recording.unwrap().node_count(), 1);
+            rig.sim.hold(false);
+            assert_eq!(waiter.join().unwrap(), vec![3; N as usize * 4]);
+        });
     }
 }

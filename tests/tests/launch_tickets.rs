@@ -4,7 +4,7 @@
 
 mod launch_support;
 
-use cuforge_core::Request;
+use cuforge_core::{ContextErrorKind, Request};
 use cuforge_launch::{LaunchError, Mailbox, Prefetcher, Stream};
 use launch_support::{Counting, Rig, allocations};
 use std::sync::Mutex;
@@ -243,11 +243,11 @@ fn an_epoch_that_cannot_be_sealed_ends_and_the_next_seal_covers_it() {
     let slab = rig.slab.clone();
     slab.fill(&mut rig.stream, &view, 1).unwrap();
     let open = |stream: &Stream| format!("{stream:?}");
-    assert!(open(&rig.stream).contains("open_epoch: 2, unsealed: 1"), "{:?}", rig.stream);
+    assert!(open(&rig.stream).contains("open_epoch: 1, unsealed: 1"), "{:?}", rig.stream);
     rig.sim.fail("cuStreamWriteValue64_v2", 1, 2);
     assert!(slab.read_later(&mut rig.stream, &view).is_err());
     rig.sim.fail("cuStreamWriteValue64_v2", 0, 0);
-    assert!(open(&rig.stream).contains("open_epoch: 3, unsealed: 1"), "{:?}", rig.stream);
+    assert!(open(&rig.stream).contains("open_epoch: 2, unsealed: 1"), "{:?}", rig.stream);
     slab.release(view).unwrap();
     assert_eq!(slab.reclaim(), 0);
     assert!(slab.read_later(&mut rig.stream, &rig.y).unwrap().wait_vec::<u8>().is_ok());
@@ -352,4 +352,33 @@ fn a_write_that_must_not_wait_is_refused_while_an_owned_upload_is_being_submitte
     upload.wait().map(|_| ()).unwrap();
     slab.try_write(&mut rig.stream, &view, &[1]).unwrap();
     assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &view).unwrap()[..2], [1, 5]);
+}
+
+#[test]
+fn a_refused_pinned_push_gives_its_source_back_and_keeps_the_one_before_it() {
+    let mut rig = Rig::new(8);
+    let slab = rig.slab.clone();
+    let mut prefetcher = Prefetcher::new(&slab, &Request::new(64), 1).unwrap();
+    let filled = |byte: u8, bytes: usize| {
+        let mut source = rig.device.pinned(bytes).unwrap();
+        source.as_mut_slice().fill(byte);
+        source
+    };
+    let (first, second, third) = (filled(1, 64), filled(2, 100), filled(3, 8));
+    assert!(prefetcher.push_pinned(first, 64).unwrap().is_none());
+    drop(prefetcher.take(&mut rig.stream).unwrap().unwrap());
+    // More than the buffer has, more than the source has, and a copy that the driver refuses.
+    let unsent = prefetcher.push_pinned(second, 65).unwrap_err();
+    assert!(matches!(unsent.error, LaunchError::TooLong { bytes: 65, view_bytes: 64 }), "{unsent}");
+    let short = prefetcher.push_pinned(third, 9).unwrap_err();
+    assert!(matches!(short.error, LaunchError::TooLong { bytes: 9, view_bytes: 8 }), "{short}");
+    rig.sim.fail("cuMemcpyHtoDAsync_v2", 1, 2);
+    let unsent = prefetcher.push_pinned(unsent.source, 64).unwrap_err();
+    assert_eq!((unsent.error.kind(), unsent.source.len()), (ContextErrorKind::OutOfMemory, 100));
+    rig.sim.fail("cuMemcpyHtoDAsync_v2", 0, 0);
+    assert!(prefetcher.take(&mut rig.stream).unwrap().is_none(), "nothing was pushed");
+    let back = prefetcher.push_pinned(unsent.source, 64).unwrap().unwrap().wait().unwrap();
+    assert_eq!((back.len(), back.as_slice()[0]), (64, 1), "the first source comes back all the same");
+    let lease = prefetcher.take(&mut rig.stream).unwrap().unwrap();
+    assert_eq!(slab.read_vec::<u8>(&mut rig.stream, &lease.view()).unwrap(), [2; 64]);
 }

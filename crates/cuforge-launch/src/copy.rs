@@ -3,6 +3,7 @@
 use crate::bulk::{Bulk, CHUNK_BYTES};
 use crate::error::LaunchError;
 use crate::ffi::DeviceAddress;
+use crate::host_room::host_room;
 use crate::movers::Movers;
 use crate::ranges::range;
 use crate::slab::Slab;
@@ -110,14 +111,16 @@ impl Slab {
     /// All elements of `view`, in a new vector.
     ///
     /// # Errors
-    /// [`LaunchError::NotWholeElements`] where the view does not hold whole elements; those of [`read`](Self::read).
+    /// [`LaunchError::NotWholeElements`] where the view does not hold whole elements, [`LaunchError::HostMemory`]; those
+    /// of [`read`](Self::read).
     pub fn read_vec<T: Pod>(&self, on: &mut Stream, view: &BufferView) -> Result<Vec<T>, LaunchError> {
         let size = whole_elements::<T>(view)?;
         let count = view.len() / size;
         if !view.len().is_multiple_of(size) {
             return Err(not_whole(view, size));
         }
-        let mut values = vec![T::zeroed(); count as usize];
+        let mut values = host_room("a readback", count as usize)?;
+        values.resize(count as usize, T::zeroed());
         self.read(on, view, bytemuck::cast_slice_mut(&mut values))?;
         Ok(values)
     }
@@ -171,7 +174,7 @@ impl Slab {
     }
 
     fn write_bulk(&self, on: &mut Stream, view: &BufferView, bytes: &[u8]) -> Result<(), LaunchError> {
-        match Movers::of_this_machine() {
+        match self.device().movers() {
             Some(movers) => self.use_over(on, view, |on, to| on.write_moved(movers, to, bytes)),
             None => self.write_pageable(on, view, bytes),
         }

@@ -3,23 +3,22 @@
 use crate::driver::Driver;
 use crate::error::{DriverError, LaunchError};
 use crate::events::EventPool;
-use crate::ffi::{RawContext, RawStream, code};
+use crate::ffi::RawContext;
 use crate::gate::{Gate, Keeper};
 use crate::graph_error::GraphError;
 use crate::module::Module;
+use crate::movers::Movers;
 use crate::pinned::PinnedBuffer;
 use crate::pipeline::{Pipeline, PipelineCache};
 use crate::properties::{self, Capabilities};
+use crate::queues::Queues;
 use crate::timeline::Timeline;
-use cuforge_core::{
-    Adapter, Constraints, Digest, KernelSpec, Language, MAX_QUEUES, ModuleImage, Schedule, Target,
-};
-use parking_lot::Mutex;
+use cuforge_core::{Adapter, Constraints, Digest, KernelSpec, Language, ModuleImage, Schedule, Target};
 use sha2::{Digest as _, Sha256};
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A CUDA device, with its primary context retained. `Clone` (a reference count), `Send`, `Sync`.
 ///
@@ -45,25 +44,15 @@ struct Shared {
     pipelines: PipelineCache,
     events: Arc<EventPool>,
     timeline: Arc<Timeline>,
-    queues: Mutex<[Queue; MAX_QUEUES]>,
+    queues: Queues,
     adapter: Adapter,
     constraints: Arc<Constraints>,
     capabilities: Capabilities,
     ordinal: u32,
+    /// Copying threads of its own, where their number was asked for.
+    movers: Option<(u32, OnceLock<Option<Movers>>)>,
     gate: Arc<Gate>,
 }
-
-/// A stream's place among the queues that a ledger tells apart.
-#[derive(Clone, Copy)]
-struct Queue {
-    /// `None` where the number is free. A stream that was brought in may be the legacy stream, whose handle is null.
-    stream: Option<RawStream>,
-    /// The first epoch that no stream has used.
-    next_epoch: u64,
-}
-
-// SAFETY: stream handles may be used from any thread.
-unsafe impl Send for Queue {}
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +60,11 @@ pub struct DeviceOptions {
     /// Whether streams tell how far they are by events although they could write words. Default no: asking costs a driver
     /// call with events and a load with words. For a driver in which such writes are slow or at fault.
     pub seal_by_events: bool,
+    /// Threads that fill pinned memory for large pageable writes and uploads of owned memory, the caller included, at most
+    /// 64; 1 leaves such copies to the driver. Default: up to eight where the machine has eight cores, shared by all devices
+    /// of the process, else the driver. More where the host's memory is faster than eight fill, fewer to leave cores to
+    /// others. They are started by the first such copy.
+    pub copy_threads: Option<u32>,
 }
 
 /// What [`Device::close`] found.
@@ -149,11 +143,12 @@ impl Device {
             pipelines: PipelineCache::default(),
             events,
             timeline: Arc::new(timeline),
-            queues: Mutex::new([Queue { stream: None, next_epoch: 1 }; MAX_QUEUES]),
+            queues: Queues::new(),
             adapter: found.adapter,
             constraints: Arc::new(found.constraints),
             capabilities: found.capabilities,
             ordinal,
+            movers: options.copy_threads.map(|threads| (threads, OnceLock::new())),
             gate,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -294,22 +289,8 @@ impl Device {
         let Some(_quiet) = self.gate().quiet() else { return Ok(0) };
         // The legacy stream, if it was brought in, is that of the current context.
         let _context = self.gate().enter()?;
-        let queues = self.shared.queues.lock();
-        for (number, queue) in queues.iter().enumerate() {
-            let idle = match queue.stream {
-                None => self.timeline().has_completed(number, queue.next_epoch - 1),
-                Some(stream) => {
-                    // SAFETY: streams leave the table before they are destroyed, and the table is locked.
-                    let status = unsafe { self.gate().api().stream_query(stream) };
-                    if status.code != code::NOT_READY {
-                        self.gate().check_wait(status)?;
-                    }
-                    status.code == code::SUCCESS
-                }
-            };
-            if !idle {
-                return Ok(0);
-            }
+        if !self.queues().are_idle(self.gate(), self.timeline())? {
+            return Ok(0);
         }
         // SAFETY: every stream of this device was idle after these had been retired, and what is retired is out of
         // everybody's reach, so no later work can use it.
@@ -330,6 +311,7 @@ impl Device {
             let _context = self.gate().enter()?;
             // SAFETY: the context is current.
             self.gate().check_wait(unsafe { self.gate().api().ctx_synchronize() })?;
+            self.queues().rouse_quietly(self.gate(), self.timeline())?;
         }
         // SAFETY: nothing of the context ran after these had been retired, and what is retired is out of everybody's reach.
         let freed = unsafe { retired.free() }?;
@@ -362,33 +344,23 @@ impl Device {
         &self.shared.events
     }
 
-    /// A queue number for a new stream, and its first epoch.
-    pub(crate) fn enlist(&self, stream: RawStream) -> Result<(usize, u64), LaunchError> {
-        let mut queues = self.shared.queues.lock();
-        // A number whose last stream still has work in flight must rest: its word may yet be written.
-        let free = |(number, queue): &(usize, &mut Queue)| {
-            queue.stream.is_none() && self.timeline().has_completed(*number, queue.next_epoch - 1)
-        };
-        let Some((number, queue)) = queues.iter_mut().enumerate().find(free) else {
-            return Err(LaunchError::TooManyStreams { most: MAX_QUEUES });
-        };
-        queue.stream = Some(stream);
-        Ok((number, queue.next_epoch))
+    /// The threads that fill pinned memory for large copies, if they are not left to the driver.
+    pub(crate) fn movers(&self) -> Option<&Movers> {
+        match &self.shared.movers {
+            None => Movers::of_this_machine(),
+            Some((threads, movers)) => movers.get_or_init(|| Movers::of(*threads)).as_ref(),
+        }
     }
 
-    /// Gives a queue number back: `next_epoch` is the first that its stream has not sealed.
-    pub(crate) fn dismiss(&self, number: usize, next_epoch: u64) {
-        let mut queues = self.shared.queues.lock();
-        queues[number] = Queue { stream: None, next_epoch };
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.shared.queues
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // Every stream held the device, so all are gone; what the driver still runs shows in their last epochs.
-        let timeline = &self.timeline;
-        let done = |(number, queue): (usize, &Queue)| timeline.has_completed(number, queue.next_epoch - 1);
-        if self.queues.get_mut().iter().enumerate().all(done) {
+        if self.queues.are_done(&self.timeline) {
             self.gate.all_done();
         }
     }

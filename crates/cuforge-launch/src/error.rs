@@ -123,6 +123,8 @@ pub enum LaunchError {
         since: &'static str,
         /// The driver library, by real path.
         library: PathBuf,
+        /// Whether nothing runs on the driver without it; else it only cannot do what was asked for.
+        required: bool,
     },
     /// The driver is older than this crate needs.
     #[error("the driver {} supports CUDA {found}, at least {needed} is needed", library.display())]
@@ -267,6 +269,24 @@ pub enum LaunchError {
         /// The limit.
         most: usize,
     },
+    /// More of something than there can be; nothing was made.
+    #[error("at most {most} {what}, not {asked}")]
+    TooMany {
+        /// What was counted.
+        what: &'static str,
+        /// How many were asked for.
+        asked: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// The host has no memory for what was asked for.
+    #[error("the host has no {bytes} bytes for {what}")]
+    HostMemory {
+        /// What it is for.
+        what: &'static str,
+        /// Bytes asked for.
+        bytes: u64,
+    },
     /// The address range that the slab reserved is used up, or the slab cannot grow.
     #[error("the slab cannot grow by {bytes} bytes: {mapped} of {reserved} reserved bytes are mapped")]
     CannotGrow {
@@ -320,18 +340,20 @@ impl LaunchError {
     pub fn kind(&self) -> ContextErrorKind {
         match self {
             Self::NoDriver { .. }
-            | Self::MissingSymbol { .. }
+            | Self::MissingSymbol { required: true, .. }
             | Self::DriverTooOld { .. }
             | Self::NoDevice { .. }
             | Self::NoSuchDevice { .. } => ContextErrorKind::Unavailable,
             Self::DeviceLost { .. } => ContextErrorKind::DeviceLost,
             Self::Driver(error) if error.code == OUT_OF_MEMORY => ContextErrorKind::OutOfMemory,
             Self::Driver(_) | Self::UploadFailed => ContextErrorKind::System,
-            Self::Unsupported { .. } => ContextErrorKind::Unsupported,
+            Self::Unsupported { .. } | Self::MissingSymbol { .. } => ContextErrorKind::Unsupported,
             Self::ImageRejected(_) | Self::EmptyImage { .. } | Self::NoSuchKernel { .. } => {
                 ContextErrorKind::Kernel
             }
-            Self::StagingFull { .. } | Self::CannotGrow { .. } => ContextErrorKind::OutOfMemory,
+            Self::StagingFull { .. } | Self::CannotGrow { .. } | Self::HostMemory { .. } => {
+                ContextErrorKind::OutOfMemory
+            }
             Self::Refused(Refusal::Zero | Refusal::Alignment { .. }) => ContextErrorKind::Misuse,
             Self::Refused(_) => ContextErrorKind::OutOfMemory,
             _ => ContextErrorKind::Misuse,

@@ -130,7 +130,7 @@ impl Event {
         }
         // SAFETY: the event is alive.
         let status = unsafe { self.pool.gate.api().event_query(self.raw) };
-        status.is_ok_and(|status| status.code == code::SUCCESS)
+        status.code == code::SUCCESS
     }
 
     /// Nanoseconds from `start` to this event; both must have happened.

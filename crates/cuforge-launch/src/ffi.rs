@@ -38,7 +38,7 @@ impl Status {
     /// Whether this is an answer after which `cuda.h` says that the process must end: the context is inconsistent, or
     /// gone.
     pub(crate) fn is_sticky(self) -> bool {
-        matches!(self.code, 4 | 214 | 220 | 226 | 227 | 700 | 702 | 708..=710 | 714..=719)
+        matches!(self.code, 214 | 220 | 226 | 227 | 700 | 702 | 708..=710 | 714..=719)
     }
 }
 
@@ -46,6 +46,7 @@ impl Status {
 pub(crate) mod code {
     pub(crate) const SUCCESS: i32 = 0;
     pub(crate) const INVALID_VALUE: i32 = 1;
+    pub(crate) const DEINITIALIZED: i32 = 4;
     pub(crate) const STUB_LIBRARY: i32 = 34;
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_FOUND: i32 = 500;
@@ -231,6 +232,7 @@ macro_rules! table {
                             symbol: $first,
                             since: "12.0",
                             library: path.to_path_buf(),
+                            required: true,
                         })?
                     },)*
                     $($rare: {
@@ -251,9 +253,14 @@ macro_rules! table {
                 self.stream_write_value.is_some()
             }
 
-            /// Whether graphs can have conditional nodes.
-            pub(crate) fn has_conditional_nodes(&self) -> bool {
-                self.graph_add_node.is_some() && self.graph_condition.is_some()
+            /// The error of a function that this driver lacks.
+            pub(crate) fn missing(&self, symbol: &str) -> Option<LaunchError> {
+                let (symbol, since) = match symbol {
+                    $($symbol if self.$rare.is_none() => ($symbol, $since),)*
+                    _ => return None,
+                };
+                let library = self.path.clone();
+                Some(LaunchError::MissingSymbol { symbol, since, library, required: false })
             }
 
             /// Every name in the table.
@@ -284,6 +291,7 @@ macro_rules! table {
                             symbol: $symbol,
                             since: $since,
                             library: self.path.clone(),
+                            required: false,
                         });
                     };
                     // SAFETY: the caller keeps the function's own contract.
@@ -331,6 +339,7 @@ table! {
         event_create = "cuEventCreate" (event: *mut RawEvent, flags: c_uint);
         event_destroy = "cuEventDestroy_v2" (event: RawEvent);
         event_record = "cuEventRecord" (event: RawEvent, stream: RawStream);
+        event_query = "cuEventQuery" (event: RawEvent);
         event_synchronize = "cuEventSynchronize" (event: RawEvent);
         event_elapsed = "cuEventElapsedTime" (milliseconds: *mut f32, start: RawEvent, end: RawEvent);
         module_load = "cuModuleLoadDataEx" (module: *mut RawModule, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut *mut c_void);
@@ -351,7 +360,6 @@ table! {
         mem_set_access = "cuMemSetAccess" since "10.2" (address: DeviceAddress, bytes: usize, description: *const AccessDescription, count: usize);
         mem_granularity = "cuMemGetAllocationGranularity" since "10.2" (bytes: *mut usize, properties: *const AllocationProperties, option: c_int);
         stream_write_value = "cuStreamWriteValue64_v2" since "11.7" (stream: RawStream, address: DeviceAddress, value: u64, flags: c_uint);
-        event_query = "cuEventQuery" since "2.0" (event: RawEvent);
         thread_capture_mode = "cuThreadExchangeStreamCaptureMode" since "10.1" (mode: *mut c_int);
         graph_create = "cuGraphCreate" since "10.0" (graph: *mut RawGraph, flags: c_uint);
         graph_destroy = "cuGraphDestroy" since "10.0" (graph: RawGraph);

@@ -179,10 +179,31 @@ impl Gate {
         Ok(Entered { gate: self })
     }
 
-    /// This thread begins a capture. Waits for whoever must not meet one: see [`quiet`](Self::quiet).
-    pub(crate) fn capture_begins(&self) {
-        *self.captures.lock() += 1;
+    /// This thread begins a capture of the stream of that queue. Waits for whoever must not meet one: see
+    /// [`quiet`](Self::quiet) and [`unless_captured`](Self::unless_captured).
+    pub(crate) fn capture_begins(&self, queue: usize) {
+        let mut captures = self.captures.lock();
+        *captures += 1;
         CAPTURES_HERE.set(CAPTURES_HERE.get() + 1);
+        self.attention[queue].fetch_or(CAPTURING, Ordering::Relaxed);
+    }
+
+    /// The stream of that queue, too, takes part in a capture from now on. Waits as [`capture_begins`](Self::capture_begins).
+    pub(crate) fn capture_takes(&self, queue: usize) {
+        let _captures = self.captures.lock();
+        self.attention[queue].fetch_or(CAPTURING, Ordering::Relaxed);
+    }
+
+    /// The stream of that queue takes part in no capture any more.
+    pub(crate) fn capture_lets_go(&self, queue: usize) {
+        self.attention[queue].fetch_and(!CAPTURING, Ordering::Relaxed);
+    }
+
+    /// Does `what` to the stream of that queue that a capture must not meet, such as asking how far it is; `None`, and
+    /// nothing done, where it is captured. No capture takes it meanwhile.
+    pub(crate) fn unless_captured<T>(&self, queue: usize, what: impl FnOnce() -> T) -> Option<T> {
+        let _captures = self.captures.lock();
+        (self.attention(queue) & CAPTURING == 0).then(what)
     }
 
     /// The capture that this thread began has ended.
@@ -200,15 +221,6 @@ impl Gate {
     /// No capture begins while the guard is held; `None` while one runs.
     pub(crate) fn quiet(&self) -> Option<MutexGuard<'_, u32>> {
         Some(self.captures.lock()).filter(|captures| **captures == 0)
-    }
-
-    /// The stream of that queue takes nothing but what its capture scope submits.
-    pub(crate) fn mark_capturing(&self, queue: usize, on: bool) {
-        if on {
-            self.attention[queue].fetch_or(CAPTURING, Ordering::Relaxed);
-        } else {
-            self.attention[queue].fetch_and(!CAPTURING, Ordering::Relaxed);
-        }
     }
 
     /// An error if the stream of that queue is capturing.
@@ -242,9 +254,11 @@ impl Gate {
         self.done.store(true, Ordering::Relaxed);
     }
 
-    /// Counts and logs a failure that a drop met: it is nobody else's.
+    /// Counts and logs a failure that a drop met: it is nobody else's. A driver that has shut down, because the process
+    /// ends, has let go of everything before.
     pub(crate) fn note_in_drop(&self, status: Status) {
-        if status.code != code::SUCCESS && self.lost.get().is_none() {
+        let gone = matches!(status.code, code::SUCCESS | code::DEINITIALIZED);
+        if !gone && self.lost.get().is_none() {
             self.drop_errors.fetch_add(1, Ordering::Relaxed);
             let error = self.driver.describe(status);
             tracing::warn!(%error, "a drop could not free its driver object");
@@ -388,9 +402,9 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Codes that a waiting call answers about itself: misuse, an unfinished wait, a capture.
+/// Codes that a waiting call answers about itself: misuse, a driver that has shut down, an unfinished wait, a capture.
 fn is_about_the_call(code: i32) -> bool {
-    matches!(code, 1 | 3 | 201 | 400 | 600 | 900..=910)
+    matches!(code, 1 | 3 | 4 | 201 | 400 | 600 | 900..=910)
 }
 
 #[cfg(test)]
@@ -401,7 +415,7 @@ mod tests {
     fn faults_of_kernels_are_sticky_and_misuse_is_not() {
         let is_sticky = |code| Status { call: "cuStreamSynchronize", code }.is_sticky();
         assert!([700, 702, 710, 715, 716, 719].into_iter().all(is_sticky));
-        assert!(![1, 2, 200, 201, 209, 218, 400, 500, 600, 701, 900, 999].into_iter().any(is_sticky));
+        assert!(![1, 2, 4, 200, 201, 209, 218, 400, 500, 600, 701, 900, 999].into_iter().any(is_sticky));
     }
 
     #[test]

@@ -44,6 +44,6 @@ impl Stream {
         if stream.context().cu_ctx().cast() != device.raw_context() {
             return Err(LaunchError::OtherDevice { what: "stream" });
         }
-        Self::on(device, stream.cu_stream().cast(), Some(Box::new(stream.clone())))
+        Self::on(device, stream.cu_stream().cast(), Box::new(stream.clone()))
     }
 }

@@ -29,6 +29,8 @@ use std::sync::Arc;
 pub struct BoundLaunch {
     /// Dropped first: it refers to the module that `held` keeps.
     node: Option<OneNode>,
+    /// It was bound over nothing, so the graph is made with the first extent that launches something.
+    unmade: bool,
     held: Arc<Held>,
     geometry: LaunchGeometry,
     packed: Box<[u8]>,
@@ -52,7 +54,8 @@ impl Pipeline {
         extent: Extent,
     ) -> Result<BoundLaunch, LaunchError> {
         let mut bound = self.bind_plain(slab, arguments, extent)?;
-        bound.node = OneNode::new(&self.built, bound.geometry, bound.packed_arguments());
+        bound.unmade = true;
+        bound.renew()?;
         Ok(bound)
     }
 
@@ -76,7 +79,7 @@ impl Pipeline {
         let leases =
             arguments.views.iter().map(|view| slab.pins().pin(view)).collect::<Result<Vec<_>, _>>()?;
         let held = Held::new(self.clone(), slab.clone(), arguments.views, leases);
-        Ok(BoundLaunch { node: None, held: Arc::new(held), geometry, packed, packed_bytes })
+        Ok(BoundLaunch { node: None, unmade: false, held: Arc::new(held), geometry, packed, packed_bytes })
     }
 
     /// Launches without binding: views sorted by (group, binding) skip the matching. One driver call, no allocation on
@@ -225,7 +228,8 @@ impl BoundLaunch {
     }
 
     /// Replaces the extent for later launches. At most four driver calls, where dynamic shared memory grows beyond what the
-    /// kernel has had three more.
+    /// kernel has had three more. What was [bound](Pipeline::bind) over nothing has its graph made by the first extent that
+    /// launches something.
     ///
     /// # Errors
     /// Those of [`Pipeline::geometry`]; nothing is changed then. [`LaunchError::DeviceLost`].
@@ -236,13 +240,16 @@ impl BoundLaunch {
 
     /// Brings the graph in line with arguments and geometry; one that cannot be is given up for plain launches.
     fn renew(&mut self) -> Result<(), LaunchError> {
-        let Some(node) = &self.node else { return Ok(()) };
         // An empty launch is none, so the node keeps what it has until there is one again.
         if self.geometry.is_empty() {
             return Ok(());
         }
         let (built, packed) = (&self.held.pipeline.built, &self.packed[..self.packed_bytes]);
-        if let Err(error) = node.set(built, self.geometry, packed) {
+        if std::mem::take(&mut self.unmade) {
+            self.node = OneNode::new(built, self.geometry, packed);
+        } else if let Some(node) = &self.node
+            && let Err(error) = node.set(built, self.geometry, packed)
+        {
             tracing::debug!(%error, "launches are plain kernel launches from here on");
             self.node = None;
         }

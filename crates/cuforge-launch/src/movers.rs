@@ -12,7 +12,10 @@ const FEWEST_CORES: usize = 8;
 /// Threads that copy, the caller included. More than eight gained nothing on that machine.
 const MOST_THREADS: usize = 8;
 
-/// The process's copying threads, started by the first large write. They hold nothing of any device.
+/// Most threads that somebody may ask for.
+const MOST_ASKED_FOR: u32 = 64;
+
+/// Copying threads: the process's, or those of a device that asked for a number of them. They hold nothing of any device.
 pub(crate) struct Movers {
     desk: Arc<Desk>,
     threads: usize,
@@ -35,6 +38,8 @@ struct Job {
     len: usize,
     parts: usize,
     left: usize,
+    /// There is none any more, and never will be.
+    over: bool,
 }
 
 impl Movers {
@@ -45,6 +50,11 @@ impl Movers {
         let start =
             || Some(cores()).filter(|cores| *cores >= FEWEST_CORES).map(|n| Self::start(n.min(MOST_THREADS)));
         MOVERS.get_or_init(start).as_ref()
+    }
+
+    /// So many threads; `None` for one, which is the caller.
+    pub(crate) fn of(threads: u32) -> Option<Self> {
+        (threads > 1).then(|| Self::start(threads.min(MOST_ASKED_FOR) as usize))
     }
 
     fn start(wanted: usize) -> Self {
@@ -71,7 +81,7 @@ impl Movers {
         let parts = self.threads;
         {
             let mut job = self.desk.job.lock();
-            *job = Job { number: job.number + 1, to, from, len, parts, left: parts - 1 };
+            *job = Job { number: job.number + 1, to, from, len, parts, left: parts - 1, over: false };
         }
         self.desk.work.notify_all();
         copy_part(to, from, len, 0, parts);
@@ -82,14 +92,24 @@ impl Movers {
     }
 }
 
+impl Drop for Movers {
+    fn drop(&mut self) {
+        self.desk.job.lock().over = true;
+        self.desk.work.notify_all();
+    }
+}
+
 impl Desk {
     fn serve(&self, index: usize) {
         let mut seen = 0;
         loop {
             let job = {
                 let mut job = self.job.lock();
-                while job.number == seen {
+                while job.number == seen && !job.over {
                     self.work.wait(&mut job);
+                }
+                if job.over {
+                    return;
                 }
                 *job
             };

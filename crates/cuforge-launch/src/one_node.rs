@@ -5,6 +5,7 @@
 
 use crate::capture_mode::Relaxed;
 use crate::error::LaunchError;
+use crate::features::ONE_NODE_GRAPHS;
 use crate::ffi::{KernelNodeParams, RawGraph, RawGraphExec, RawGraphNode, RawStream, Status, extra};
 use crate::gate::Gate;
 use crate::pipeline::Built;
@@ -34,7 +35,7 @@ impl OneNode {
     /// costs time. Some 10 us, and 104 KiB of device memory: where the driver has none left of what it keeps for graphs it
     /// waits for running kernels to get more (H200, driver 580.159.04, 2026-12-01).
     pub(crate) fn new(built: &Built, geometry: LaunchGeometry, packed: &[u8]) -> Option<Self> {
-        if geometry.is_empty() {
+        if geometry.is_empty() || !built.gate.api().has(ONE_NODE_GRAPHS) {
             return None;
         }
         let made = Self::try_new(built, geometry, packed);

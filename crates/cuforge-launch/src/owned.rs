@@ -11,7 +11,7 @@ use crate::slab::Slab;
 use crate::stream::{Line, Stream};
 use crate::upload::Unsent;
 use cuforge_core::{BufferView, Stamp};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An upload of owned memory on its way. `Send`. Dropping it waits for nothing and stops nothing.
 #[must_use = "wait for it to have the source back"]
 pub struct OwnedUpload<S> {
+    line: Arc<Line>,
     parcel: Arc<Parcel<S>>,
+    /// The epoch that the copy is done with.
+    epoch: u64,
 }
 
 impl Slab {
@@ -51,24 +54,20 @@ impl Slab {
         between: Between,
     ) -> Result<OwnedUpload<S>, Box<Unsent<S>>> {
         let bytes = source.as_ref().len();
-        let pieces = if Movers::of_this_machine().is_some() { bytes.div_ceil(CHUNK_BYTES).max(1) } else { 1 };
+        let pieces = if self.device().movers().is_some() { bytes.div_ceil(CHUNK_BYTES).max(1) } else { 1 };
         let (to, epochs) = match self.place_owned(on, view, bytes, pieces as u64) {
             Ok(place) => place,
             Err(error) => return Err(Box::new(Unsent { error, source })),
         };
+        let line = on.line().clone();
+        let load = Load { line: line.clone(), _slab: self.clone(), to, bytes, epochs, between };
         let parcel = Arc::new(Parcel {
-            line: on.line().clone(),
-            _slab: self.clone(),
-            to,
-            bytes,
-            epochs,
-            between,
-            state: Mutex::new(State { source: Some(source), outcome: None }),
+            state: Mutex::new(State { load: Some(load), source: Some(source), outcome: None }),
             sent: AtomicBool::new(false),
             told: Condvar::new(),
         });
         on.post(parcel.clone());
-        Ok(OwnedUpload { parcel })
+        Ok(OwnedUpload { line, parcel, epoch: epochs.1 })
     }
 
     /// Where the bytes go, and the epochs in which they do: first and last.
@@ -94,7 +93,7 @@ impl Slab {
 impl<S> OwnedUpload<S> {
     /// Whether the copy is done. Two loads, no driver call.
     pub fn is_done(&self) -> bool {
-        self.parcel.sent.load(Ordering::Acquire) && self.parcel.line.has_completed(self.parcel.epochs.1)
+        self.parcel.sent.load(Ordering::Acquire) && self.line.has_completed(self.epoch)
     }
 
     /// Waits for the copy; the source.
@@ -109,7 +108,7 @@ impl<S> OwnedUpload<S> {
             }
             state.source.take()
         };
-        self.parcel.line.wait_epoch(self.parcel.epochs.1)?;
+        self.line.wait_epoch(self.epoch)?;
         source.ok_or(LaunchError::UploadFailed)
     }
 }
@@ -129,8 +128,22 @@ pub(crate) struct Between {
     pub(crate) mark: Option<Arc<Event>>,
 }
 
-/// The source on its way.
-pub(crate) struct Parcel<S> {
+/// The source on its way, and what became of it.
+struct Parcel<S> {
+    state: Mutex<State<S>>,
+    sent: AtomicBool,
+    told: Condvar,
+}
+
+struct State<S> {
+    /// What is to be submitted; the courier takes it, so that it holds nothing of the device when all is sent.
+    load: Option<Load>,
+    source: Option<S>,
+    outcome: Option<Result<(), LaunchError>>,
+}
+
+/// Where the source goes.
+struct Load {
     line: Arc<Line>,
     /// Keeps the target's memory.
     _slab: Slab,
@@ -139,19 +152,11 @@ pub(crate) struct Parcel<S> {
     /// First and last epoch that the stream has reserved for it: one a piece.
     epochs: (u64, u64),
     between: Between,
-    state: Mutex<State<S>>,
-    sent: AtomicBool,
-    told: Condvar,
-}
-
-struct State<S> {
-    source: Option<S>,
-    outcome: Option<Result<(), LaunchError>>,
 }
 
 impl<S> Parcel<S> {
     /// The state once all was submitted, or never will be.
-    fn sent_state(&self) -> parking_lot::MutexGuard<'_, State<S>> {
+    fn sent_state(&self) -> MutexGuard<'_, State<S>> {
         let mut state = self.state.lock();
         while !self.sent.load(Ordering::Acquire) {
             self.told.wait(&mut state);
@@ -160,15 +165,15 @@ impl<S> Parcel<S> {
     }
 }
 
-impl<S: AsRef<[u8]> + Send> Parcel<S> {
-    fn submit(&self, source: &S, chunks: &mut Option<Bulk>) -> Result<(), LaunchError> {
+impl Load {
+    fn submit(&self, source: &impl AsRef<[u8]>, chunks: &mut Option<Bulk>) -> Result<(), LaunchError> {
         if let Some(event) = &self.between.after {
             // SAFETY: the line keeps its stream alive.
             unsafe { event.hold(self.line.raw()) }?;
         }
         // Whatever the source says of itself this time, no more bytes are read than it shows, nor more than were checked.
         let bytes = source.as_ref().get(..self.bytes).ok_or(LaunchError::UploadFailed)?;
-        match Movers::of_this_machine() {
+        match self.line.device().movers() {
             Some(movers) if !bytes.is_empty() => self.submit_moved(movers, bytes, chunks)?,
             None if !bytes.is_empty() => {
                 // SAFETY: the target is live until the last epoch, which is sealed below; the driver has read pageable
@@ -212,7 +217,7 @@ impl<S: AsRef<[u8]> + Send> Parcel<S> {
                 break;
             }
             if epoch != last {
-                // SAFETY: until this parcel is sent nobody else seals on the stream.
+                // SAFETY: until all is sent nobody else seals on the stream.
                 unsafe { self.line.seal(epoch) }?;
             }
             at += piece.len() as u64;
@@ -226,13 +231,21 @@ impl<S: AsRef<[u8]> + Send> Letter for Parcel<S> {
     fn carry(&self, chunks: &mut Option<Bulk>) {
         range!("upload");
         let mut state = self.state.lock();
-        let mut ending = Ending { parcel: self, sealed: false };
+        let Some(load) = state.load.take() else { return };
+        let mut ending = Ending { load: &load, sealed: false };
         let submitted = match &state.source {
-            Some(source) => self.submit(source, chunks),
+            Some(source) => load.submit(source, chunks),
             None => Ok(()),
         };
         let sealed = ending.seal();
         state.outcome = Some(submitted.and(sealed));
+    }
+
+    fn tell(&self) {
+        // Under the lock, or somebody who has just looked would sleep through it.
+        let _state = self.state.lock();
+        self.sent.store(true, Ordering::Release);
+        self.told.notify_all();
     }
 
     fn is_sent(&self) -> bool {
@@ -244,30 +257,28 @@ impl<S: AsRef<[u8]> + Send> Letter for Parcel<S> {
     }
 }
 
-/// Seals the last epoch and tells those who wait, whichever way `carry` ends: also where it fails, and where a source's
-/// own code panics. Else somebody might wait for an epoch that never comes.
-struct Ending<'p, S> {
-    parcel: &'p Parcel<S>,
+/// Seals the last epoch, whichever way `carry` ends: also where it fails, and where a source's own code panics. Else
+/// somebody might wait for an epoch that never comes.
+struct Ending<'l> {
+    load: &'l Load,
     sealed: bool,
 }
 
-impl<S> Ending<'_, S> {
+impl Ending<'_> {
     fn seal(&mut self) -> Result<(), LaunchError> {
         self.sealed = true;
-        // SAFETY: until this parcel is sent nobody else seals on the stream.
-        unsafe { self.parcel.line.seal(self.parcel.epochs.1) }
+        // SAFETY: until all is sent nobody else seals on the stream.
+        unsafe { self.load.line.seal(self.load.epochs.1) }
     }
 }
 
-impl<S> Drop for Ending<'_, S> {
+impl Drop for Ending<'_> {
     fn drop(&mut self) {
         if !self.sealed
             && let Err(error) = self.seal()
         {
             tracing::warn!(%error, "the epoch of a failed upload could not be sealed");
         }
-        self.parcel.sent.store(true, Ordering::Release);
-        self.parcel.told.notify_all();
     }
 }
 

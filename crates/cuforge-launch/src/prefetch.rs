@@ -9,18 +9,21 @@ use crate::slab::Slab;
 use crate::stream::{Line, Stream};
 use crate::upload::{Unsent, Upload};
 use cuforge_core::{BufferView, Lease, Request};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// States of a buffer: nobody reads it and nothing guards it; filled or filling; leased to compute; given back, its
-/// readers behind the event; given back by a drop that could not record the event, so never filled again.
+/// readers behind the event; given back by a drop that could not record the event, so never filled again; given back
+/// while its stream was captured, its readers behind an epoch.
 const IDLE: u8 = 0;
 const FILLED: u8 = 1;
 const LEASED: u8 = 2;
 const READ: u8 = 3;
 const LOST: u8 = 4;
+const SEALED: u8 = 5;
 
 /// Device buffers in turn, filled on a stream of their own while compute reads others.
 ///
@@ -53,6 +56,8 @@ struct Slot {
 struct Guard {
     state: AtomicU8,
     read: Arc<Event>,
+    /// The readers of a buffer that was given back while its stream was captured: done with that epoch.
+    readers: Mutex<Option<(Arc<Line>, u64)>>,
     slab: Slab,
     view: BufferView,
     /// Keeps the grant until then.
@@ -83,8 +88,9 @@ impl Prefetcher {
             let events = slab.device().events();
             let (read, copied) = (Arc::new(events.take(false)?), Arc::new(events.take(false)?));
             let view = slab.acquire(request)?;
-            let mut guard = Guard { state: AtomicU8::new(IDLE), read, slab: slab.clone(), view, pin: None };
-            guard.pin = Some(slab.pins().pin(&view)?);
+            let (state, readers, slab) = (AtomicU8::new(IDLE), Mutex::default(), slab.clone());
+            let mut guard = Guard { state, read, readers, slab, view, pin: None };
+            guard.pin = Some(guard.slab.pins().pin(&view)?);
             slots.push(Slot {
                 view,
                 guard: Arc::new(guard),
@@ -105,7 +111,8 @@ impl Prefetcher {
     }
 
     /// Fills the next buffer with `bytes` that `write` puts into pinned memory. Waits on the host only for the copy
-    /// that read that memory last, `depth` pushes ago. No allocation once every buffer was used.
+    /// that read that memory last, `depth` pushes ago, and where the buffer's lease was dropped while its stream was
+    /// captured for what that stream did before. No allocation once every buffer was used.
     ///
     /// # Errors
     /// [`LaunchError::PrefetchFull`] while that buffer is filled or leased (`write` is not called then),
@@ -159,6 +166,9 @@ impl Prefetcher {
             Err(error) => return Err(Box::new(Unsent { error, source })),
         };
         let (slot, bytes) = (&mut self.slots[number], source.as_ref().len());
+        if let Err(error) = slot.guard.wait_for_readers() {
+            return Err(Box::new(Unsent { error, source }));
+        }
         let read = slot.guard.state.load(Ordering::Acquire) == READ;
         let between =
             Between { after: read.then(|| slot.guard.read.clone()), mark: Some(slot.copied.clone()) };
@@ -205,7 +215,7 @@ impl Prefetcher {
     fn vacant(&self) -> Result<usize, LaunchError> {
         self.slab.device().gate().alive()?;
         match self.slots[self.next].guard.state.load(Ordering::Acquire) {
-            IDLE | READ => Ok(self.next),
+            IDLE | READ | SEALED => Ok(self.next),
             _ => Err(LaunchError::PrefetchFull { depth: self.depth() }),
         }
     }
@@ -233,6 +243,7 @@ impl Prefetcher {
 
     fn copy(&mut self, number: usize, source: &PinnedBuffer, bytes: usize) -> Result<u64, LaunchError> {
         let slot = &self.slots[number];
+        slot.guard.wait_for_readers()?;
         if slot.guard.state.load(Ordering::Acquire) == READ {
             self.copies.hold_for(&slot.guard.read)?;
         }
@@ -256,17 +267,35 @@ impl Prefetched {
 
 impl Drop for Prefetched {
     fn drop(&mut self) {
-        if self.line.is_capturing() {
-            // All that the stream was given is done, or it could not capture; an event would join the capture.
-            self.guard.state.store(IDLE, Ordering::Release);
-            return;
+        // In a capture the event would become a part of it.
+        let recorded = self.line.gate().unless_captured(self.line.queue(), || {
+            // SAFETY: the line keeps its stream alive; it is of the pool's context.
+            unsafe { self.guard.read.record(self.line.raw()) }
+        });
+        let state = match recorded {
+            Some(Ok(())) => READ,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "a prefetch buffer cannot be guarded and is not filled again");
+                LOST
+            }
+            None => {
+                *self.guard.readers.lock() = Some((self.line.clone(), self.line.last_sealed()));
+                SEALED
+            }
+        };
+        self.guard.state.store(state, Ordering::Release);
+    }
+}
+
+impl Guard {
+    /// Waits on the host for readers that no event marks: of a buffer that was given back while its stream was captured.
+    fn wait_for_readers(&self) -> Result<(), LaunchError> {
+        let mut readers = self.readers.lock();
+        if let Some((line, epoch)) = &*readers {
+            line.wait_epoch(*epoch)?;
         }
-        // SAFETY: the line keeps its stream alive; it is of the pool's context.
-        let recorded = unsafe { self.guard.read.record(self.line.raw()) };
-        if let Err(error) = &recorded {
-            tracing::warn!(%error, "a prefetch buffer cannot be guarded and is not filled again");
-        }
-        self.guard.state.store(if recorded.is_ok() { READ } else { LOST }, Ordering::Release);
+        *readers = None;
+        Ok(())
     }
 }
 

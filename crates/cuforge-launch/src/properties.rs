@@ -2,6 +2,7 @@
 
 use crate::driver::Driver;
 use crate::error::LaunchError;
+use crate::features::VIRTUAL_MEMORY;
 use crate::ffi::{Status, code};
 use cuforge_core::{Adapter, Backend, ComputeCapability, Constraints, DeviceType, DriverVersion};
 use std::ffi::{CStr, c_char, c_int};
@@ -70,7 +71,7 @@ pub struct Capabilities {
     pub cooperative_launch: bool,
     /// Clusters of blocks.
     pub cluster_launch: bool,
-    /// Reserved address ranges with memory mapped behind them.
+    /// Reserved address ranges with memory mapped behind them, device and driver both.
     pub virtual_memory: bool,
     /// Host and device share one range of addresses.
     pub unified_addressing: bool,
@@ -156,7 +157,7 @@ pub(crate) fn read(driver: Driver, device: c_int) -> Result<Properties, LaunchEr
         ray_tracing_cores: None,
         cooperative_launch: flag(attribute::COOPERATIVE)?,
         cluster_launch: flag(attribute::CLUSTER)?,
-        virtual_memory: flag(attribute::VIRTUAL_MEMORY)?,
+        virtual_memory: flag(attribute::VIRTUAL_MEMORY)? && driver.table().has(VIRTUAL_MEMORY),
         unified_addressing: flag(attribute::UNIFIED_ADDRESSING)?,
         concurrent_managed_access: flag(attribute::CONCURRENT_MANAGED_ACCESS)?,
         pageable_memory_access: flag(attribute::PAGEABLE_MEMORY_ACCESS)?,

@@ -20,6 +20,8 @@ pub(crate) struct AddressRange {
     mapped: u64,
     /// How many of the mapped bytes have been filled.
     filled: u64,
+    /// A fill was submitted and not seen to end.
+    filling: bool,
     /// Mapped chunks with their handles; `None` where the memory is one plain allocation.
     chunks: Option<Vec<(DeviceAddress, usize, u64)>>,
     granularity: u64,
@@ -46,6 +48,7 @@ impl AddressRange {
             reserved,
             mapped: 0,
             filled: 0,
+            filling: false,
             chunks: Some(Vec::new()),
             granularity,
         };
@@ -65,6 +68,7 @@ impl AddressRange {
             reserved: bytes,
             mapped: bytes,
             filled: 0,
+            filling: false,
             chunks: None,
             granularity: 1,
         })
@@ -87,9 +91,15 @@ impl AddressRange {
         (self.base + self.filled, self.mapped - self.filled)
     }
 
+    /// What is not filled is being filled.
+    pub(crate) fn set_filling(&mut self) {
+        self.filling = true;
+    }
+
     /// All that is mapped has been filled.
     pub(crate) fn set_filled(&mut self) {
         self.filled = self.mapped;
+        self.filling = false;
     }
 
     /// Maps memory until at least `bytes` from the base are backed. Returns at once while kernels run.
@@ -159,6 +169,14 @@ fn properties(gate: &Gate) -> AllocationProperties {
 
 impl Drop for AddressRange {
     fn drop(&mut self) {
+        if self.filling {
+            // No stream of the device knows of the fill, so nothing would tell when it has ended.
+            tracing::warn!(
+                bytes = self.mapped,
+                "memory whose fill was not seen to end stays with the context"
+            );
+            return;
+        }
         self.gate.retire(match self.chunks.take() {
             Some(chunks) => Retired::Range { address: self.base, reserved: self.reserved as usize, chunks },
             None => Retired::DeviceMemory(self.base),

@@ -1,6 +1,7 @@
 //! Readbacks as tickets: asked for now, waited for later, from any thread.
 
 use crate::error::LaunchError;
+use crate::host_room::host_room;
 use crate::landing::{Landing, SLOT_BYTES};
 use crate::pinned::PinnedBuffer;
 use crate::slab::Slab;
@@ -84,10 +85,12 @@ impl Readback {
     /// Waits; the elements in a new vector, a ragged end left out.
     ///
     /// # Errors
-    /// [`LaunchError::DeviceLost`].
+    /// [`LaunchError::DeviceLost`], [`LaunchError::HostMemory`].
     pub fn wait_vec<T: Pod>(self) -> Result<Vec<T>, LaunchError> {
         self.line.wait_epoch(self.epoch)?;
-        let mut out = vec![T::zeroed(); self.len / size_of::<T>().max(1)];
+        let count = self.len / size_of::<T>().max(1);
+        let mut out = host_room("a readback", count)?;
+        out.resize(count, T::zeroed());
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut out);
         let len = bytes.len();
         bytes.copy_from_slice(&self.bytes()[..len]);

@@ -3,9 +3,11 @@
 use crate::device::Device;
 use crate::error::LaunchError;
 use crate::ffi::DeviceAddress;
+use crate::host_room::host_room;
 use crate::marking::MarkedLedger;
 use crate::range::AddressRange;
 use crate::ranges::range;
+use crate::raw_stream::OwnStream;
 use crate::stream::Stream;
 use cuforge_core::{
     BufferView, Checkpoint, LedgerLimits, MAX_QUEUES, Pins, Refusal, Request, Rewound, SlabAllocator, SlabId,
@@ -21,11 +23,18 @@ pub struct SlabOptions {
     /// Bytes of addresses to reserve, so that the slab can grow to them without moving. Addresses cost nothing.
     /// Default: as much as the device has memory.
     pub reserve_bytes: Option<u64>,
-    /// Grants that can be live at once. Default 16,384; the ledger's table takes 152 bytes of host memory for each.
+    /// Grants that can be live at once, at most 2^24. Default 16,384; the ledger's table takes 152 bytes of host memory
+    /// for each.
     pub grants: u32,
     /// What fresh bytes hold instead of zero, to make reads of what nobody wrote show. Default none.
     pub poison: Option<u8>,
 }
+
+/// Most grants of a slab: 2.4 GiB of tables on the host.
+const MOST_GRANTS: u32 = 1 << 24;
+
+/// Bytes of the ledger's tables for one grant.
+const GRANT_BYTES: usize = 152;
 
 impl Default for SlabOptions {
     fn default() -> Self {
@@ -54,16 +63,34 @@ struct SlabShared {
     poison: Option<u8>,
 }
 
+impl SlabShared {
+    /// Learns of dropped streams that could not mark their end. A failure is a lost device, which every call tells.
+    fn rouse(&self) {
+        let device = &self.device;
+        if let Err(error) = device.queues().rouse(device.gate(), device.timeline()) {
+            tracing::debug!(%error, "dropped streams were not asked how far they are");
+        }
+    }
+}
+
 impl Slab {
-    /// A slab of the allocator's capacity, its fresh bytes filled. Waits for the fill, on a stream of its own.
+    /// A slab of the allocator's capacity, its fresh bytes filled. Waits for the fill, on a stream of its own that takes
+    /// none of the device's queue numbers.
     ///
     /// # Errors
-    /// [`LaunchError::Driver`] (out of memory), [`LaunchError::DeviceLost`].
+    /// [`LaunchError::Driver`] (out of memory), [`LaunchError::DeviceLost`]; [`LaunchError::TooMany`] and
+    /// [`LaunchError::HostMemory`] for `grants`.
     pub fn new(
         device: &Device,
         allocator: Box<dyn SlabAllocator + Send>,
         options: SlabOptions,
     ) -> Result<Self, LaunchError> {
+        if options.grants > MOST_GRANTS {
+            let (asked, most) = (options.grants.into(), MOST_GRANTS.into());
+            return Err(LaunchError::TooMany { what: "grants of a slab", asked, most });
+        }
+        // The ledger takes what it needs without a question, so it is asked for here.
+        drop(host_room::<u8>("the tables of a ledger", options.grants as usize * GRANT_BYTES)?);
         let bytes = allocator.stats().capacity_bytes;
         let mut range = if device.capabilities().virtual_memory {
             let reserve = options.reserve_bytes.unwrap_or(device.constraints().memory_bytes);
@@ -109,6 +136,7 @@ impl Slab {
         let mut ledger = self.shared.ledger.lock();
         match ledger.acquire(request) {
             Err(Refusal::Full { .. }) => {
+                self.shared.rouse();
                 ledger.ledger().reclaim(&**self.device().timeline());
                 let again = ledger.acquire(request);
                 if let Err(Refusal::Full { oldest: Some(stamp), .. }) = again {
@@ -191,6 +219,7 @@ impl Slab {
 
     /// Frees released bytes whose work has completed; how many. Never waits.
     pub fn reclaim(&self) -> u64 {
+        self.shared.rouse();
         self.shared.ledger.lock().ledger().reclaim(&**self.device().timeline())
     }
 
@@ -272,14 +301,13 @@ fn fill(device: &Device, range: &mut AddressRange, poison: Option<u8>) -> Result
     if bytes == 0 {
         return Ok(());
     }
-    let mut stream = Stream::new(device)?;
     let gate = device.gate();
-    // SAFETY: the bytes were mapped just now and nobody knows of them yet; the stream is alive until they are filled.
-    gate.check(unsafe {
-        gate.api().memset_d8_async(at, poison.unwrap_or(0), bytes as usize, stream.line().raw())
-    })?;
-    stream.submitted();
-    stream.synchronize()?;
+    let stream = OwnStream::new(gate, 0)?;
+    // SAFETY: the bytes were mapped just now and nobody knows of them yet; the range stays mapped until it is known that
+    // they are filled.
+    gate.check(unsafe { gate.api().memset_d8_async(at, poison.unwrap_or(0), bytes as usize, stream.raw()) })?;
+    range.set_filling();
+    stream.wait()?;
     range.set_filled();
     Ok(())
 }

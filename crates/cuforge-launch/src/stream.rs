@@ -9,20 +9,16 @@ use crate::ffi::{DeviceAddress, RawStream, code};
 use crate::gate::{CAPTURING, Gate, LOST};
 use crate::landing::ReadbackPool;
 use crate::ranges::range;
+use crate::raw_stream::{OwnStream, StreamKeeper};
 use crate::staging::Staging;
 use cuforge_core::{QueueId, Stamp};
-use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// `CU_STREAM_NON_BLOCKING`: no hidden waits for the legacy stream.
-const NON_BLOCKING: u32 = 1;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Submissions after which an epoch is sealed though nobody asked. One driver call each; small next to as many
 /// launches.
@@ -59,8 +55,10 @@ pub(crate) struct Line {
     queue: usize,
     /// The first epoch that the stream has not sealed, once it is dropped.
     next_epoch: AtomicU64,
-    /// What keeps a stream alive that was brought in; `None` for one of our own.
-    keeper: Option<Box<dyn Any + Send + Sync>>,
+    /// The last seal failed: nothing marks the end of what was submitted.
+    unmarked: AtomicBool,
+    /// What keeps the stream alive: for one of our own it is the stream. There until the line is dropped.
+    keeper: Option<StreamKeeper>,
 }
 
 // SAFETY: stream handles may be used from any thread.
@@ -83,31 +81,21 @@ impl Stream {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_priority(device: &Device, priority: i32) -> Result<Self, LaunchError> {
-        let gate = device.gate();
-        let _context = gate.enter()?;
-        let mut raw = ptr::null_mut();
-        // SAFETY: the pointer is valid for one handle, and the context is current.
-        gate.check(unsafe { gate.api().stream_create(&raw mut raw, NON_BLOCKING, priority) })?;
-        Self::on(device, raw, None)
+        let own = OwnStream::new(device.gate(), priority)?;
+        Self::on(device, own.raw(), Box::new(own))
     }
 
-    /// Over a raw stream: our own, or one that `keeper` keeps alive.
-    pub(crate) fn on(
-        device: &Device,
-        raw: RawStream,
-        keeper: Option<Box<dyn Any + Send + Sync>>,
-    ) -> Result<Self, LaunchError> {
-        let (queue, epoch) = match device.enlist(raw) {
-            Ok(place) => place,
-            Err(error) => {
-                if keeper.is_none() {
-                    // SAFETY: the stream is our own and nobody else has seen it.
-                    device.gate().note_in_drop(unsafe { device.gate().api().stream_destroy(raw) });
-                }
-                return Err(error);
-            }
+    /// Over a raw stream that `keeper` keeps alive.
+    pub(crate) fn on(device: &Device, raw: RawStream, keeper: StreamKeeper) -> Result<Self, LaunchError> {
+        let (queue, epoch) = device.queues().enlist(device.gate(), device.timeline(), raw)?;
+        let line = Line {
+            device: device.clone(),
+            raw,
+            queue,
+            next_epoch: AtomicU64::new(epoch),
+            unmarked: AtomicBool::new(false),
+            keeper: Some(keeper),
         };
-        let line = Line { device: device.clone(), raw, queue, next_epoch: AtomicU64::new(epoch), keeper };
         let packed = vec![0; device.constraints().max_parameter_bytes as usize];
         if device.lost().is_none() {
             device.gate().seal_done(queue);
@@ -386,7 +374,9 @@ impl Line {
     /// Nobody else seals on the stream meanwhile.
     pub(crate) unsafe fn seal(&self, epoch: u64) -> Result<(), LaunchError> {
         // SAFETY: the stream is alive and the queue's own; the caller vouches for the rest.
-        unsafe { self.device.timeline().seal(self.device.gate(), self.queue, self.raw, epoch) }
+        let sealed = unsafe { self.device.timeline().seal(self.device.gate(), self.queue, self.raw, epoch) };
+        self.unmarked.store(sealed.is_err(), Ordering::Relaxed);
+        sealed
     }
 
     pub(crate) fn wait_epoch(&self, epoch: u64) -> Result<(), LaunchError> {
@@ -428,9 +418,19 @@ impl Line {
         self.device.gate().not_capturing(self.queue)
     }
 
-    /// Whether the stream belongs to a capture.
-    pub(crate) fn is_capturing(&self) -> bool {
-        self.device.gate().attention(self.queue) & CAPTURING != 0
+    /// Whether all that the stream was given is done, as the driver says; `None` while it belongs to a capture.
+    pub(crate) fn is_idle(&self) -> Option<Result<bool, LaunchError>> {
+        let gate = self.device.gate();
+        gate.unless_captured(self.queue, || {
+            // SAFETY: the stream is alive.
+            let status = unsafe { gate.api().stream_query(self.raw) };
+            if status.code == code::NOT_READY { Ok(false) } else { gate.check_wait(status).map(|()| true) }
+        })
+    }
+
+    /// The last epoch that was sealed. While the stream belongs to a capture it covers all that the stream was given.
+    pub(crate) fn last_sealed(&self) -> u64 {
+        self.device.timeline().last_sealed(self.queue)
     }
 }
 
@@ -450,11 +450,14 @@ impl Drop for Stream {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.device.dismiss(self.queue, self.next_epoch.load(Ordering::Relaxed));
-        if self.keeper.is_none() {
-            // SAFETY: the stream is our own and this was its last user; the driver lets its work finish.
-            let status = unsafe { self.device.gate().api().stream_destroy(self.raw) };
-            self.device.gate().note_in_drop(status);
+        let next_epoch = *self.next_epoch.get_mut();
+        // What is not kept is let go of here: before the device, and for a stream of our own that destroys it.
+        let keeper = self.keeper.take();
+        match keeper {
+            Some(keeper) if *self.unmarked.get_mut() && !self.has_completed(next_epoch - 1) => {
+                self.device.queues().rest(self.queue, next_epoch, self.raw, keeper);
+            }
+            _ => self.device.queues().dismiss(self.queue, next_epoch),
         }
     }
 }

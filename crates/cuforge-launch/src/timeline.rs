@@ -106,6 +106,11 @@ impl Timeline {
         }
     }
 
+    /// The last epoch of the queue that was sealed, or tried to be.
+    pub(crate) fn last_sealed(&self, queue: usize) -> u64 {
+        self.sealed[queue].load(Ordering::Acquire)
+    }
+
     /// The host knows by other means that the queue has completed `epoch`.
     pub(crate) fn observe(&self, queue: usize, epoch: u64) {
         self.observed[queue].fetch_max(epoch, Ordering::Release);
@@ -132,7 +137,7 @@ impl Timeline {
                 gate.alive()?;
                 // A query would spoil a capture, and none may begin meanwhile; the word comes all the same.
                 if let Some(_quiet) = gate.quiet() {
-                    let sealed = self.sealed[queue].load(Ordering::Acquire);
+                    let sealed = self.last_sealed(queue);
                     // SAFETY: the caller holds the stream.
                     let status = unsafe { gate.api().stream_query(stream) };
                     if status.code != code::NOT_READY {

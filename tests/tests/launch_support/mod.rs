@@ -138,6 +138,11 @@ impl Rig {
 
     pub(crate) fn on(sim: Sim, n: u32) -> Self {
         let device = sim.device().unwrap();
+        Self::with(sim, device, n)
+    }
+
+    /// On a device of that driver that is open already.
+    pub(crate) fn with(sim: Sim, device: Device, n: u32) -> Self {
         let slab = Slab::new(&device, FirstFit::boxed(64 << 20), SlabOptions::default()).unwrap();
         let stream = Stream::new(&device).unwrap();
         let pipeline = saxpy_pipeline(&device);

@@ -96,14 +96,14 @@ impl Stream {
     pub fn begin_capture(&mut self) -> Result<Capture<'_>, LaunchError> {
         self.synchronize()?;
         self.can_be_captured()?;
+        self.device().gate().api().need_captures()?;
         let line = self.line().clone();
         let gate = line.device().gate().clone();
-        gate.capture_begins();
-        gate.mark_capturing(line.queue(), true);
+        gate.capture_begins(line.queue());
         // SAFETY: the stream is alive and of the gate's context.
         let begun = unsafe { gate.api().capture_begin(line.raw(), THREAD_LOCAL) };
         if let Err(error) = begun.and_then(|status| gate.check(status)) {
-            gate.mark_capturing(line.queue(), false);
+            gate.capture_lets_go(line.queue());
             gate.capture_ended();
             return Err(error);
         }

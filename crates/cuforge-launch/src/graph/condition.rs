@@ -121,6 +121,7 @@ impl CaptureScope<'_> {
         let form = Form::While { most: most.max(1) };
         let front = self.front()?;
         let gate = self.line().device().gate().clone();
+        gate.api().need_conditions()?;
         let _context = gate.within_context()?;
         let handle = new_handle(&gate, front.graph, 1, ASSIGN_DEFAULT)?;
         let end = condition.iteration(handle, most.max(1))?;
@@ -141,6 +142,7 @@ impl CaptureScope<'_> {
         bodies: &[&Recording],
     ) -> Result<(), LaunchError> {
         let gate = self.line().device().gate().clone();
+        gate.api().need_conditions()?;
         let _context = gate.within_context()?;
         let recorded =
             bodies.iter().map(|body| body.nestable(&gate, false)).collect::<Result<Vec<_>, _>>()?;

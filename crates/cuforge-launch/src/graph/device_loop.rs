@@ -48,7 +48,7 @@ impl Stream {
     ) -> Result<DeviceLoop, LaunchError> {
         self.same_device(slab.device())?;
         let (body, most) = (self.capture(body)?, most.max(1));
-        let on_device = self.device().gate().api().has_conditional_nodes();
+        let on_device = self.device().gate().api().need_conditions().is_ok();
         if !on_device {
             let form = Form::Host { slab: slab.clone(), word: *word, iterations: 0 };
             // The graph's own leases do not cover a word that no node of it names.

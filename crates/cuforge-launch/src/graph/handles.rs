@@ -111,6 +111,7 @@ impl Template {
 
     /// An executable graph of it.
     pub(crate) fn instantiate(&self, with_priorities: bool) -> Result<Exec, LaunchError> {
+        self.gate.api().need_replays()?;
         let _context = self.gate.enter()?;
         let mut raw = ptr::null_mut();
         let flags = if with_priorities { USE_NODE_PRIORITY } else { 0 };

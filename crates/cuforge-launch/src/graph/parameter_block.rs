@@ -31,11 +31,17 @@ impl ParameterBlock {
     /// A block whose values go to `view`, all of it, in 32-bit words. Waits for the stream.
     ///
     /// # Errors
-    /// [`LaunchError::NotWholeElements`], [`LaunchError::View`], [`LaunchError::Refused`]; those of the driver.
+    /// [`LaunchError::NotWholeElements`], [`LaunchError::TooMany`], [`LaunchError::View`], [`LaunchError::Refused`]; those of
+    /// the driver.
     pub fn new(on: &mut Stream, slab: &Slab, view: &BufferView) -> Result<Self, LaunchError> {
         let (bytes, offset) = (view.len(), view.offset());
         if bytes == 0 || !bytes.is_multiple_of(4) || !offset.is_multiple_of(4) {
             return Err(LaunchError::NotWholeElements { bytes, offset, element_bytes: 4 });
+        }
+        // The kernel that takes them along has their size as a 32-bit word.
+        let most = u64::from(u32::MAX) - 63;
+        if bytes > most {
+            return Err(LaunchError::TooMany { what: "bytes of a parameter block", asked: bytes, most });
         }
         let device = slab.device();
         let counter = Counter::new(on, slab)?;

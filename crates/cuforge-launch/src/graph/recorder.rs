@@ -154,7 +154,7 @@ impl Recorder {
         // SAFETY: the stream is alive, and this thread began its capture; the pointer is valid for one handle.
         let outcome = unsafe { self.gate.api().capture_end(stream, &raw mut graph) };
         for line in &self.recorded.lines {
-            self.gate.mark_capturing(line.queue(), false);
+            self.gate.capture_lets_go(line.queue());
         }
         self.gate.capture_ended();
         // SAFETY: the driver has handed the graph over.

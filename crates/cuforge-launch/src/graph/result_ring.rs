@@ -38,15 +38,21 @@ impl ResultRing {
     /// For `slots` results (at least 1) of `bytes` each, in 32-bit words. Waits for the stream.
     ///
     /// # Errors
-    /// [`LaunchError::NotWholeElements`], [`LaunchError::Refused`]; those of the driver.
+    /// [`LaunchError::NotWholeElements`], [`LaunchError::TooMany`], [`LaunchError::Refused`]; those of the driver.
     pub fn new(on: &mut Stream, slab: &Slab, bytes: usize, slots: usize) -> Result<Self, LaunchError> {
         let refused = LaunchError::NotWholeElements { bytes: bytes as u64, offset: 0, element_bytes: 4 };
         if bytes == 0 || !bytes.is_multiple_of(4) {
             return Err(refused);
         }
-        let slots = slots.clamp(1, u32::MAX as usize);
-        let Some(length) = Ring::stride(bytes).checked_mul(slots) else { return Err(refused) };
-        let ring = Ring::new(slab.device().pinned(length)?, Counter::new(on, slab)?, bytes, slots);
+        let most = u64::from(u32::MAX);
+        // The kernel that posts has all of these as 32-bit words.
+        let many = |what, asked: usize| LaunchError::TooMany { what, asked: asked as u64, most };
+        let stride = Ring::stride(bytes).filter(|stride| *stride as u64 <= most);
+        let stride = stride.ok_or_else(|| many("bytes of a result", bytes))?;
+        let slots = slots.max(1);
+        let length = stride.checked_mul(slots).filter(|_| slots as u64 <= most);
+        let length = length.ok_or_else(|| many("slots of a result ring", slots))?;
+        let ring = Ring::new(slab.device().pinned(length)?, Counter::new(on, slab)?, bytes, (stride, slots));
         let pipeline = builtin::post(slab.device())?;
         Ok(Self { ring: Arc::new(ring), slab: slab.clone(), pipeline, taken: vec![0; bytes].into() })
     }

@@ -1,7 +1,6 @@
 //! The memory of a result ring: slots that the device fills and marks, and what replays so far were promised of them.
 
 use crate::error::LaunchError;
-use crate::ffi::code;
 use crate::graph::counter::Counter;
 use crate::graph_error::GraphError;
 use crate::pinned::PinnedBuffer;
@@ -29,18 +28,23 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Bytes from one slot to the next, for results of `bytes`.
-    pub(crate) fn stride(bytes: usize) -> usize {
-        (TAG_BYTES + bytes).next_multiple_of(64)
+    /// Bytes from one slot to the next, for results of `bytes`, if there is such a number.
+    pub(crate) fn stride(bytes: usize) -> Option<usize> {
+        TAG_BYTES.checked_add(bytes)?.checked_next_multiple_of(64)
     }
 
-    /// Over a page of `slots` slots.
-    pub(crate) fn new(page: PinnedBuffer, counter: Counter, bytes: usize, slots: usize) -> Self {
+    /// Over a page of `slots` slots, each `stride` bytes behind the last.
+    pub(crate) fn new(
+        page: PinnedBuffer,
+        counter: Counter,
+        bytes: usize,
+        (stride, slots): (usize, usize),
+    ) -> Self {
         Self {
             page,
             counter,
             bytes,
-            stride: Self::stride(bytes),
+            stride,
             slots,
             promised: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -58,14 +62,12 @@ impl Ring {
             return Ok(());
         };
         // Two streams that post side by side would take one slot for two.
-        let gate = before.device().gate();
-        before.not_capturing()?;
-        // SAFETY: the line keeps its stream alive.
-        let status = unsafe { gate.api().stream_query(before.raw()) };
-        if status.code == code::NOT_READY {
-            return Err(GraphError::ResultsElsewhere.into());
+        match before.is_idle() {
+            Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => Err(GraphError::ResultsElsewhere.into()),
+            Some(Err(error)) => Err(error),
+            None => Err(GraphError::Capturing { what: "the stream" }.into()),
         }
-        gate.check_wait(status)
     }
 
     /// A replay that posts so many results was launched on that stream.
@@ -112,17 +114,11 @@ impl Ring {
     /// Asks the stream of the last replay: after a fault nothing comes, and when it is idle all has come.
     pub(crate) fn look(&self) -> Result<(), LaunchError> {
         let Some(line) = self.line.lock().clone() else { return Ok(()) };
-        let gate = line.device().gate();
-        gate.alive()?;
-        if line.is_capturing() {
-            return Ok(());
+        line.device().gate().alive()?;
+        match line.is_idle().transpose()? {
+            Some(true) if !self.has_next() => Err(GraphError::NoResult.into()),
+            // More may come.
+            _ => Ok(()),
         }
-        // SAFETY: the line keeps its stream alive.
-        let status = unsafe { gate.api().stream_query(line.raw()) };
-        if status.code == code::NOT_READY {
-            return Ok(());
-        }
-        gate.check_wait(status)?;
-        if self.has_next() { Ok(()) } else { Err(GraphError::NoResult.into()) }
     }
 }

@@ -183,6 +183,7 @@ impl<'s> CaptureScope<'s> {
     /// [`LaunchError::OtherDevice`]; those of the driver.
     pub fn child(&mut self, recording: &Recording) -> Result<(), LaunchError> {
         let work = Work::Child(recording.nestable(self.line.device().gate(), false)?);
+        self.line.device().gate().api().need_children()?;
         let child = recording.template().raw();
         let front = self.front()?;
         let gate = self.line.device().gate().clone();
@@ -241,9 +242,11 @@ impl<'s> CaptureScope<'s> {
             side.seal()?;
         }
         let gate = self.line.device().gate();
-        gate.mark_capturing(line.queue(), true);
+        gate.capture_takes(line.queue());
         if let Err(error) = self.order(self.line.raw(), line.raw()) {
-            gate.mark_capturing(line.queue(), known);
+            if !known {
+                gate.capture_lets_go(line.queue());
+            }
             return Err(error);
         }
         let mut recorder = self.recorder.borrow_mut();
