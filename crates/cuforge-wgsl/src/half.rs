@@ -17,6 +17,9 @@ pub(crate) fn overload(name: &str, text: &mut String) {
     _ = match name {
         // These are templates of operators that `f16` has.
         "add" | "mul" | "bit_and" | "bit_or" | "bit_xor" => Ok(()),
+        "fma" => {
+            writeln!(text, "__device__ inline f16 fma(f16 a, f16 b, f16 c) {{ return __hfma(a, b, c); }}")
+        }
         "ldexp" => {
             writeln!(text, "__device__ inline f16 ldexp(f16 x, i32 e) {{ return f16(ldexp(f32(x), e)); }}")
         }

@@ -34,9 +34,12 @@ impl Lift {
     pub(crate) fn write(&self, namespace: &str, text: &mut String) {
         let Self { name, scalar, arity, size, returns } = self;
         let arguments: Vec<char> = ('a'..='d').take((*arity).into()).collect();
+        // Where arguments are of one type, saying so makes this the better match than the template for scalars.
+        let mixed = matches!(*scalar, "shl" | "shr" | "ldexp" | "extract_bits" | "insert_bits");
         let types: Vec<String> =
-            (0..*arity).map(|i| if i == 0 { "T".to_owned() } else { format!("T{i}") }).collect();
-        let classes = types.iter().map(|t| format!("class {t}")).collect::<Vec<_>>().join(", ");
+            (0..*arity).map(|at| if at == 0 || !mixed { "T".to_owned() } else { format!("T{at}") }).collect();
+        let distinct = if mixed { types.as_slice() } else { &types[..1] };
+        let classes = distinct.iter().map(|t| format!("class {t}")).collect::<Vec<_>>().join(", ");
         let parameters = types.iter().zip(&arguments).map(|(t, a)| format!("vec{size}<{t}> {a}"));
         let (classes, result, call) = match returns {
             Returns::Same => (classes, "T", format!("{namespace}{scalar}")),

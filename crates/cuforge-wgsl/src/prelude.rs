@@ -77,8 +77,8 @@ pub(crate) struct Prelude {
     missing: Option<&'static str>,
 }
 
-/// The shipped sections, in the order in which they are written.
-const SECTIONS: &[&str] = &[
+/// The shipped sections of functions of scalars, in the order in which they are written.
+const EARLY: &[&str] = &[
     include_str!("prelude/integer.cuh"),
     include_str!("prelude/memory.cuh"),
     include_str!("prelude/float.cuh"),
@@ -87,6 +87,9 @@ const SECTIONS: &[&str] = &[
     include_str!("prelude/atomic.cuh"),
     include_str!("prelude/subgroup.cuh"),
 ];
+
+/// Those that are made of functions of vectors, which come before them.
+const LATE: &[&str] = &[include_str!("prelude/late.cuh"), include_str!("prelude/warp.cuh")];
 
 const HEAD: &str = "\
 typedef int i32;
@@ -113,10 +116,12 @@ impl Prelude {
                 self.need(Need::Vector(lift.size));
                 self.section(lift.scalar);
             }
-            Need::Section(name) => match sections().find(|section| section.name == *name) {
-                Some(section) => section.uses.split_whitespace().for_each(|used| self.section(used)),
-                None => self.missing = Some(name),
-            },
+            Need::Section(name) => {
+                match sections(EARLY).chain(sections(LATE)).find(|section| section.name == *name) {
+                    Some(section) => section.uses.split_whitespace().for_each(|used| self.section(used)),
+                    None => self.missing = Some(name),
+                }
+            }
             Need::HalfOf(name) => {
                 self.need(Need::Half);
                 self.section(name);
@@ -156,12 +161,7 @@ impl Prelude {
             }
         }
         let (mut functions, mut operators) = (String::new(), String::new());
-        for section in sections() {
-            if self.needs.contains(&Need::Section(section.name)) {
-                functions.push_str(section.text.trim_end());
-                functions.push('\n');
-            }
-        }
+        self.write_sections(EARLY, &mut functions);
         for need in &self.needs {
             if let Need::HalfOf(name) = need {
                 half::overload(name, &mut functions);
@@ -177,6 +177,7 @@ impl Prelude {
                 }
             }
         }
+        self.write_sections(LATE, &mut functions);
         if !functions.is_empty() {
             _ = write!(text, "\nnamespace wgsl {{\n{functions}}}\n");
         }
@@ -187,6 +188,18 @@ impl Prelude {
     }
 }
 
+impl Prelude {
+    fn write_sections(&self, texts: &'static [&'static str], written: &mut String) {
+        for section in sections(texts).filter(|s| self.needs.contains(&Need::Section(s.name))) {
+            let text = section.text.trim_end();
+            if !text.is_empty() {
+                written.push_str(text);
+                written.push('\n');
+            }
+        }
+    }
+}
+
 /// A section of a shipped text: `//@ name: sections that it uses`, then what it says.
 struct Section {
     name: &'static str,
@@ -194,8 +207,8 @@ struct Section {
     text: &'static str,
 }
 
-fn sections() -> impl Iterator<Item = Section> {
-    SECTIONS.iter().flat_map(|text| text.split("//@ ").skip(1)).map(|section| {
+fn sections(texts: &'static [&'static str]) -> impl Iterator<Item = Section> {
+    texts.iter().flat_map(|text| text.split("//@ ").skip(1)).map(|section| {
         let (head, text) = section.split_once('\n').unwrap_or((section, ""));
         let (name, uses) = head.split_once(':').unwrap_or((head, ""));
         Section { name: name.trim(), uses, text }

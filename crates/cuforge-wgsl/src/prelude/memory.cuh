@@ -24,9 +24,9 @@ __device__ void zero_as(T& memory, u32 thread, u32 threads) {
 }
 template <class T>
 __device__ void zero(T& memory, u32 thread, u32 threads) {
-    if (alignof(T) % 4 == 0) {
+    if constexpr (alignof(T) % 4 == 0) {
         zero_as<u32>(memory, thread, threads);
-    } else if (alignof(T) % 2 == 0) {
+    } else if constexpr (alignof(T) % 2 == 0) {
         zero_as<u16>(memory, thread, threads);
     } else {
         zero_as<unsigned char>(memory, thread, threads);
@@ -81,3 +81,11 @@ template <class To, class From>
 __device__ To to(From from) { return Conversion<To>::of(from); }
 
 //@ to_f16: to
+template <>
+struct Conversion<f16> {
+    template <class From>
+    static __device__ f16 of(From from) { return f16(from); }
+    static __device__ f16 of(u64 from) { return f16(__ull2half_rn(from)); }
+    static __device__ f16 of(i64 from) { return f16(__ll2half_rn(from)); }
+    static __device__ f16 of(bool from) { return f16(from ? 1.0f : 0.0f); }
+};
