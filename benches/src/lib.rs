@@ -27,4 +27,4 @@ pub use figure::{Bar, Figure, Spread};
 pub use launch::as_child;
 pub use machine::Machine;
 pub use record::{Row, Run, SCHEMA};
-pub use rounds::{compare, repeat};
+pub use rounds::{Side, compare, ratios, repeat, together};

@@ -100,3 +100,18 @@ extern "C" __global__ void fetch(u32 *out, u64 from)
     BEGIN;
     out[0] = (u32) * (volatile u64 *)from;
 }
+
+// Waits until the host has put the word of this turn into mapped memory, the turn in its upper half, and takes its lower
+// half; after so many nanoseconds it takes what is there. The second word counts the turns, as `finish` does.
+extern "C" __global__ void await(u32 *out, u64 from, u64 patience)
+{
+    BEGIN;
+    const u32 turn = out[1] + 1;
+    u64 start, now, word;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        word = *(volatile u64 *)from;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while ((u32)(word >> 32) != turn && now - start < patience);
+    out[0] = (u32)word;
+}
