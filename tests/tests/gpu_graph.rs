@@ -12,10 +12,10 @@ mod gpu_support;
 use cudarc::driver::sys;
 use cuforge_core::{Arguments, BufferView, Element, Extent, LaunchGeometry, Request};
 use cuforge_launch::{
-    BoundLaunch, Condition, GraphError, LaunchError, LaunchOptions, NodeKind, ParameterBlock, Recording,
-    ResultRing, Stream,
+    BoundLaunch, Condition, Graph, GraphError, LaunchError, LaunchOptions, MappedWords, NodeKind,
+    ParameterBlock, Recording, ResultRing, Stream,
 };
-use gpu_support::{Counting, PLAIN, Rig, Take, allocations, image, pack};
+use gpu_support::{Counting, PLAIN, Rig, Take, allocations, image, pack, unless_sanitized};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -455,9 +455,18 @@ fn a_thread_without_a_context_sets_slots_and_replays() {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
+fn replays_with_patched_slots_give_each_its_own_result() {
+    each_replay_has_its_patched_value(unless_sanitized(2_000, 300));
+}
+
+#[test]
 #[ignore = "needs a GPU: soak: 100,000 replays"]
 fn a_hundred_thousand_replays_with_patched_slots_give_each_its_own_result() {
-    let rounds = 100_000u32;
+    each_replay_has_its_patched_value(100_000);
+}
+
+fn each_replay_has_its_patched_value(rounds: u32) {
     let mut rig = Rig::new(2);
     let word = rig.words(1, 0);
     let slab = rig.slab.clone();
@@ -494,9 +503,18 @@ fn a_hundred_thousand_replays_with_patched_slots_give_each_its_own_result() {
 }
 
 #[test]
-#[ignore = "needs a GPU: soak: 20,000 replays"]
+#[ignore = "needs a GPU"]
 fn a_parameter_block_refilled_at_once_gives_each_replay_its_own_values() {
-    let rounds = 20_000u64;
+    each_replay_takes_its_values_along(u64::from(unless_sanitized(1_500, 200)));
+}
+
+#[test]
+#[ignore = "needs a GPU: soak: 20,000 replays"]
+fn a_parameter_block_refilled_at_once_gives_twenty_thousand_replays_their_own_values() {
+    each_replay_takes_its_values_along(20_000);
+}
+
+fn each_replay_takes_its_values_along(rounds: u64) {
     let mut rig = Rig::new(2);
     let (fed, out) = (rig.words(300, 1), rig.words(300, 0));
     let slab = rig.slab.clone();
@@ -682,7 +700,7 @@ fn programmatic_edges_change_no_result() {
         recording.table().rows.iter().flat_map(|row| row.depends_on.clone()).filter(|edge| edge.1).count();
     assert_eq!(early, 99);
     let mut graph = recording.instantiate().unwrap();
-    for _ in 0..rig.rounds(1_000, 20) {
+    for _ in 0..unless_sanitized(rig.rounds(1_000, 20), 10) {
         graph.replay(&mut rig.stream).unwrap();
     }
     assert_eq!(rig.read::<u32>(&word), [chain(100); 32]);
@@ -804,7 +822,8 @@ fn two_graphs_on_two_streams_and_readbacks_beside_them_do_not_stall() {
         let mut first = record(&mut rig.stream, &mut on_a);
         let mut second = record(&mut side, &mut on_b);
         let slab = rig.slab.clone();
-        for round in 1..=500u32 {
+        let rounds = unless_sanitized(500, 50);
+        for round in 1..=rounds {
             first.replay(&mut rig.stream).unwrap();
             second.replay(&mut side).unwrap();
             let ticket = slab.read_later(&mut side, &b).unwrap();
@@ -812,7 +831,7 @@ fn two_graphs_on_two_streams_and_readbacks_beside_them_do_not_stall() {
                 assert_eq!(ticket.wait_vec::<u32>().unwrap(), [chain(20 * round); 32]);
             }
         }
-        assert_eq!(rig.read::<u32>(&a), [chain(10_000); 32]);
+        assert_eq!(rig.read::<u32>(&a), [chain(20 * rounds); 32]);
     });
 }
 
@@ -853,7 +872,7 @@ fn kernels_that_know_mapped_words_take_from_the_host_and_tell_it_by_themselves()
             last.launch(scope)
         });
         let mut graph = recording.unwrap().instantiate().unwrap();
-        for turn in 1..=1000u64 {
+        for turn in 1..=u64::from(unless_sanitized(1000, 100)) {
             words.store(0, turn * 3).unwrap();
             graph.replay(&mut rig.stream).unwrap();
             while words.load(1).unwrap() >> 32 != turn {
@@ -862,4 +881,100 @@ fn kernels_that_know_mapped_words_take_from_the_host_and_tell_it_by_themselves()
             assert_eq!(words.load(1).unwrap() & 0xffff_ffff, turn * 3 + 1);
         }
     });
+}
+
+/// A graph whose first kernel waits so long for the first word, and whose last one tells the second.
+fn awaiting(rig: &mut Rig, pair: &BufferView, words: &Arc<MappedWords>, patience_ns: u64) -> Graph {
+    let (at, wide) = (words.device_address(), Take::Scalar(Element::U64));
+    let bind = |entry: &'static str, takes: &[Take], values: &[u64]| {
+        let pipeline = rig.kernel(text(rig), entry, 1, takes);
+        let arguments = Arguments { views: &[*pair], by_value: bytemuck::cast_slice(values) };
+        pipeline.bind(&rig.slab, arguments, Extent::Elements(1)).unwrap()
+    };
+    let mut first = bind("await", &[Take::Buffer, wide, wide], &[at, patience_ns]);
+    let mut last = bind("finish", &[Take::Buffer, wide], &[at + 8]);
+    let recording = rig.stream.capture(|scope| {
+        scope.keep(words)?;
+        first.launch(scope)?;
+        last.launch(scope)
+    });
+    recording.unwrap().instantiate().unwrap()
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_replay_launched_ahead_waits_for_its_value_and_not_for_ever() {
+    within(60, "replays launched ahead of their values", || {
+        let mut rig = Rig::new(2);
+        let pair = rig.words(2, 0);
+        let words = Arc::new(rig.device.mapped_words(2).unwrap());
+        let mut graph = awaiting(&mut rig, &pair, &words, 20_000_000_000);
+        let (rounds, mut early) = (u64::from(unless_sanitized(rig.rounds(1000, 50), 50)), 0);
+        graph.replay(&mut rig.stream).unwrap();
+        for turn in 1..=rounds {
+            // Without its value the replay that is on the device already tells nothing.
+            early += u32::from(words.load(1).unwrap() >> 32 >= turn);
+            words.store(0, turn << 32 | turn * 3).unwrap();
+            if turn < rounds {
+                graph.replay(&mut rig.stream).unwrap();
+            }
+            while words.load(1).unwrap() >> 32 != turn {
+                std::hint::spin_loop();
+            }
+            assert_eq!(words.load(1).unwrap() & 0xffff_ffff, turn * 3 + 1);
+        }
+        assert_eq!(early, 0);
+        drop(graph);
+        // A value that never comes is not waited for without end: the replay takes what is there.
+        let mut graph = awaiting(&mut rig, &pair, &words, 10_000_000);
+        graph.replay(&mut rig.stream).unwrap();
+        rig.stream.synchronize().unwrap();
+        assert_eq!(words.load(1).unwrap(), (rounds + 1) << 32 | (rounds * 3 + 1));
+    });
+}
+
+/// Meant for a process of its own, as every test of a GPU has.
+#[test]
+#[ignore = "needs a GPU: faults on purpose"]
+fn a_fault_inside_a_replay_is_final_and_its_graph_goes_in_peace() {
+    let mut rig = Rig::new(2);
+    let (out, word) = (rig.words(1, 0), rig.words(1, 0));
+    let stray = rig.kernel(PLAIN, "stray", 32, &[Take::Buffer]);
+    let mut stray =
+        stray.bind(&rig.slab, Arguments { views: &[out], by_value: &[] }, Extent::Elements(32)).unwrap();
+    let mut kernel = increment(&rig, &word);
+    let (slab, mut ring) = (rig.slab.clone(), ResultRing::new(&mut rig.stream, &rig.slab, 4, 8).unwrap());
+    let recording = rig.stream.capture(|scope| {
+        kernel.launch(scope)?;
+        scope.mark_scalar::<u32>("n", "p1")?;
+        stray.launch(scope)?;
+        scope.post(&ring, &slab, &word)
+    });
+    let recording = recording.unwrap();
+    let mut graph = recording.instantiate().unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    // The result of a replay that faulted never comes: whoever waits for it is told.
+    let error = ring.wait().map(|_| ()).unwrap_err();
+    println!("{error}");
+    let LaunchError::DeviceLost { first } = error else { panic!("{error}") };
+    assert_eq!(first.code(), 700);
+    graph.set_scalar("n", 0u32).unwrap();
+    let later = [
+        graph.replay(&mut rig.stream).unwrap_err(),
+        graph.upload(&mut rig.stream).unwrap_err(),
+        graph
+            .update(&recording)
+            .map(|_| ())
+            .err()
+            .unwrap_or_else(|| graph.replay(&mut rig.stream).unwrap_err()),
+        recording.instantiate().map(|_| ()).unwrap_err(),
+        rig.stream.capture(|scope| kernel.launch(scope)).map(|_| ()).unwrap_err(),
+        rig.stream.synchronize().unwrap_err(),
+    ];
+    for error in later {
+        assert!(matches!(&error, LaunchError::DeviceLost { first: same } if *same == first), "{error}");
+    }
+    drop((graph, recording, kernel, stray, ring, slab));
+    rig.slab.release(out).unwrap();
+    println!("dropped in peace");
 }
