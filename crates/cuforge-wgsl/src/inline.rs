@@ -158,6 +158,10 @@ fn depths(expressions: &Arena<Expression>) -> Vec<u32> {
 fn is_plain(function: &Function, handle: Handle<Expression>) -> bool {
     match &function.expressions[handle] {
         Expression::AccessIndex { base, .. } => is_plain(function, *base),
+        // What it holds at another time is another question.
+        Expression::Load { pointer } => {
+            matches!(function.expressions[*pointer], Expression::LocalVariable(_))
+        }
         Expression::FunctionArgument(_)
         | Expression::Literal(_)
         | Expression::Constant(_)

@@ -6,14 +6,18 @@ use naga::{
 };
 
 use crate::error::EmitError;
-use crate::inline::is_result;
 use crate::rendered::Level;
 use crate::writer::Writer;
 
 impl Writer<'_, '_> {
     /// Writes the statements of a block.
     pub(crate) fn block(&mut self, block: &Block) -> Result<(), EmitError> {
-        for (statement, span) in block.span_iter() {
+        self.block_from(block, 0)
+    }
+
+    /// Writes the statements of a block, its first ones left out.
+    pub(crate) fn block_from(&mut self, block: &Block, skipped: usize) -> Result<(), EmitError> {
+        for (statement, span) in block.span_iter().skip(skipped) {
             self.statement(statement, *span)?;
         }
         Ok(())
@@ -62,6 +66,12 @@ impl Writer<'_, '_> {
             Statement::If { condition, accept, reject } => {
                 let condition = self.value(*condition)?;
                 self.at(span);
+                if accept.is_empty() && !reject.is_empty() {
+                    self.out.open(&format!("if (!{}) {{", condition.at_least(Level::Primary)));
+                    self.block(reject)?;
+                    self.out.close("}");
+                    return Ok(());
+                }
                 self.out.open(&format!("if ({condition}) {{"));
                 self.block(accept)?;
                 if !reject.is_empty() {
@@ -275,116 +285,4 @@ impl Writer<'_, '_> {
         self.out.close("}");
         Ok(())
     }
-
-    /// A loop.
-    fn turn(
-        &mut self,
-        body: &Block,
-        continuing: &Block,
-        break_if: Option<Handle<Expression>>,
-    ) -> Result<(), EmitError> {
-        if break_if.is_none()
-            && let Some(step) = self.step_of(continuing)?
-        {
-            self.out.open(&format!("for (;; {step}) {{"));
-            self.labels.push(None);
-            self.block(body)?;
-            self.labels.pop();
-            self.out.close("}");
-            return Ok(());
-        }
-        let label = (has_continue(body) && !(continuing.is_empty() && break_if.is_none()))
-            .then(|| self.names.take("next"));
-        if label.is_some() {
-            // What the body names may be used behind the label, which is outside of the body's braces.
-            for handle in named_in(body) {
-                if self.plan.is_used(handle) && (self.plan.is_named(handle) || self.is_result(handle)) {
-                    let spelled = self.spell(handle)?;
-                    let name = self.name(handle);
-                    self.out.line(&format!("{spelled} {name};"));
-                    self.declared.insert(handle);
-                }
-            }
-        }
-        self.out.open("while (true) {");
-        if label.is_some() {
-            self.out.open("{");
-        }
-        self.labels.push(label.clone());
-        self.block(body)?;
-        self.labels.pop();
-        if let Some(label) = label {
-            self.out.close("}");
-            self.out.line(&format!("{label}:;"));
-        }
-        self.labels.push(None);
-        self.block(continuing)?;
-        self.labels.pop();
-        if let Some(condition) = break_if {
-            let condition = self.value(condition)?;
-            self.out.line(&format!("if ({condition}) {{ break; }}"));
-        }
-        self.out.close("}");
-        Ok(())
-    }
-
-    fn is_result(&self, handle: Handle<Expression>) -> bool {
-        is_result(&self.function.expressions[handle])
-    }
-
-    /// The one assignment that a `continuing` block consists of, if that is all it does.
-    fn step_of(&mut self, continuing: &Block) -> Result<Option<String>, EmitError> {
-        let mut step = None;
-        for statement in continuing {
-            match statement {
-                Statement::Emit(range) => {
-                    if range.clone().any(|h| self.plan.is_used(h) && self.plan.is_named(h)) {
-                        return Ok(None);
-                    }
-                }
-                Statement::Store { pointer, value } if step.is_none() => {
-                    if matches!(self.pointee(*pointer), TypeInner::Atomic(_)) {
-                        return Ok(None);
-                    }
-                    let place = self.place(*pointer)?;
-                    if place.guard().is_some() {
-                        return Ok(None);
-                    }
-                    step =
-                        Some(format!("{} = {}", place.lvalue(), self.value(*value)?.at_least(Level::Loose)));
-                }
-                _ => return Ok(None),
-            }
-        }
-        Ok(step)
-    }
-}
-
-/// Whether the block says `continue` to the loop around it.
-fn has_continue(block: &Block) -> bool {
-    block.iter().any(|statement| match statement {
-        Statement::Continue => true,
-        Statement::Block(block) => has_continue(block),
-        Statement::If { accept, reject, .. } => has_continue(accept) || has_continue(reject),
-        Statement::Switch { cases, .. } => cases.iter().any(|case| has_continue(&case.body)),
-        _ => false,
-    })
-}
-
-/// The expressions that get their value in the block itself, those of blocks in it left out.
-fn named_in(block: &Block) -> Vec<Handle<Expression>> {
-    let mut handles = Vec::new();
-    for statement in block {
-        match statement {
-            Statement::Emit(range) => handles.extend(range.clone()),
-            Statement::Call { result: Some(result), .. }
-            | Statement::Atomic { result: Some(result), .. }
-            | Statement::WorkGroupUniformLoad { result, .. }
-            | Statement::SubgroupBallot { result, .. }
-            | Statement::SubgroupGather { result, .. }
-            | Statement::SubgroupCollectiveOperation { result, .. } => handles.push(*result),
-            _ => {}
-        }
-    }
-    handles
 }

@@ -67,7 +67,8 @@ impl<'a> Unit<'a> {
             .iter()
             .filter_map(|(handle, ty)| match &ty.inner {
                 TypeInner::Struct { members, .. } => {
-                    Some((handle, StructNames::new(named(&ty.name, "Struct"), members)))
+                    let wanted = predeclared_name(module, handle).or_else(|| ty.name.clone());
+                    Some((handle, StructNames::new(named(&wanted, "Struct"), members)))
                 }
                 _ => None,
             })
@@ -191,4 +192,14 @@ pub(crate) fn scalar_name(scalar: Scalar) -> &'static str {
         (ScalarKind::Float | ScalarKind::AbstractFloat, _) => "f32",
         (ScalarKind::Bool, _) => "bool",
     }
+}
+
+/// A name for a structure that WGSL has without being told, where naga's own is none that C++ takes.
+fn predeclared_name(module: &naga::Module, ty: Handle<Type>) -> Option<String> {
+    module.special_types.predeclared_types.iter().find_map(|(predeclared, handle)| match predeclared {
+        naga::PredeclaredType::AtomicCompareExchangeWeakResult(scalar) if *handle == ty => {
+            Some(format!("atomic_compare_exchange_result_{}", scalar_name(*scalar)))
+        }
+        _ => None,
+    })
 }
