@@ -61,7 +61,7 @@ impl Unit<'_> {
         if !self.constants.contains_key(&constant.index()) {
             let spelled = self.spell(ty)?;
             let definition = match self.shader.module.types[ty].inner {
-                TypeInner::Scalar(_) => format!("constexpr {spelled} {name} = {value};"),
+                TypeInner::Scalar(_) => format!("static constexpr {spelled} {name} = {value};"),
                 _ => format!("static __constant__ const {spelled} {name} = {value};"),
             };
             self.constants.insert(constant.index(), definition);

@@ -31,22 +31,24 @@ impl Writer<'_, '_> {
             Expression::Access { base, index } => {
                 let length = self.fixed_length(*base);
                 let index = self.clamped(*index, length)?;
-                Ok(Rendered::primary(format!("{}[{index}]", self.value(*base)?.at_least(Level::Primary))))
+                let text = format!("{}[{index}]", self.value(*base)?.at_least(Level::Primary));
+                self.unpadded(self.inner(handle), text, Level::Primary)
             }
             Expression::AccessIndex { base, index } => {
                 let value = self.value(*base)?.at_least(Level::Primary);
-                Ok(Rendered::primary(match self.inner(*base) {
+                let text = match self.inner(*base) {
                     TypeInner::Struct { .. } => {
                         let ty = self.info[*base].ty.handle();
                         let names = ty.and_then(|ty| self.unit.struct_names.get(&ty));
                         let name = names.and_then(|names| names.members.get(*index as usize));
                         let name =
                             name.ok_or_else(|| self.unsupported("a structure without a name", handle))?;
-                        format!("{value}.{name}")
+                        return Ok(Rendered::primary(format!("{value}.{name}")));
                     }
                     TypeInner::Vector { .. } => format!("{value}.{}", COMPONENTS[*index as usize & 3]),
                     _ => format!("{value}[{index}]"),
-                }))
+                };
+                self.unpadded(self.inner(handle), text, Level::Primary)
             }
             Expression::Load { pointer } => self.load(*pointer),
             Expression::ArrayLength(pointer) => Ok(Rendered::primary(self.length_of(*pointer)?)),
@@ -93,7 +95,12 @@ impl Writer<'_, '_> {
             self.unit.prelude.section("load_relaxed");
             (text, level) = (format!("wgsl::load_relaxed({text})"), Level::Primary);
         }
-        let Some(guard) = place.guard() else { return Ok(Rendered::new(text, level)) };
+        let Some(guard) = place.guard() else {
+            if place.is_element() {
+                return self.unpadded(&pointee, text, level);
+            }
+            return Ok(Rendered::new(text, level));
+        };
         let zero = match (pointee, self.inner(pointer)) {
             (TypeInner::Scalar(scalar) | TypeInner::Atomic(scalar), _) => self.zero_of(scalar),
             (_, TypeInner::Pointer { base, .. }) => self.unit.zero(*base)?.text,
@@ -103,6 +110,16 @@ impl Writer<'_, '_> {
             }
         };
         Ok(Rendered::new(format!("{guard} ? {text} : {zero}"), Level::Loose))
+    }
+
+    /// An element of an array or a column of a matrix as a value: without the padding of three components.
+    fn unpadded(&mut self, inner: &TypeInner, text: String, level: Level) -> Result<Rendered, EmitError> {
+        match *inner {
+            TypeInner::Vector { size: VectorSize::Tri, scalar } => {
+                Ok(Rendered::primary(format!("vec3<{}>({text})", self.unit.spell_scalar(scalar))))
+            }
+            _ => Ok(Rendered::new(text, level)),
+        }
     }
 
     pub(crate) fn zero_of(&mut self, scalar: naga::Scalar) -> String {

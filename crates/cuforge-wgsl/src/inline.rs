@@ -2,7 +2,8 @@
 
 use naga::valid::FunctionInfo;
 use naga::{
-    AddressSpace, Arena, Block, Expression, Function, Handle, Module, Statement, StorageAccess, TypeInner,
+    AddressSpace, Arena, ArraySize, Block, Expression, Function, Handle, Module, Statement, StorageAccess,
+    TypeInner,
 };
 
 use crate::operands::{for_each_operand, for_each_statement_operand};
@@ -68,8 +69,13 @@ impl Plan {
                 Some(stretch) if named[at] => Uses { count: 1, first: stretch, last: stretch },
                 _ => here,
             };
+            let guards = checked
+                && match expression {
+                    Expression::Access { base, .. } => is_runtime_sized(module, inner(*base)),
+                    _ => false,
+                };
             for_each_operand(expression, |operand, is_index| {
-                let guarded = checked && is_index && inner(handle).pointer_space().is_some();
+                let guarded = guards && is_index;
                 let count = carried.count.saturating_mul(if guarded { 2 } else { 1 });
                 uses[operand.index()].add(count, carried.first, carried.last);
             });
@@ -140,6 +146,16 @@ impl Walk {
             }
             _ => self.stretch += 1,
         }
+    }
+}
+
+/// Whether it is a pointer to an array whose length only the buffer knows.
+fn is_runtime_sized(module: &Module, inner: &TypeInner) -> bool {
+    match inner {
+        TypeInner::Pointer { base, .. } => {
+            matches!(module.types[*base].inner, TypeInner::Array { size: ArraySize::Dynamic, .. })
+        }
+        _ => false,
     }
 }
 

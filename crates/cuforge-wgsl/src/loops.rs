@@ -1,6 +1,6 @@
 //! Loops: `while` and `for` where the WGSL said so, and what comes after each turn where it is more than one assignment.
 
-use naga::{Block, Expression, Handle, Statement, TypeInner};
+use naga::{Block, Expression, Handle, LocalVariable, Statement, TypeInner};
 
 use crate::error::EmitError;
 use crate::inline::is_result;
@@ -16,6 +16,7 @@ impl Writer<'_, '_> {
         break_if: Option<Handle<Expression>>,
     ) -> Result<(), EmitError> {
         let (condition, skipped) = self.head_of(body);
+        let counter = condition.and_then(|condition| self.counter(condition, body, continuing));
         let condition = match condition {
             Some(condition) => Some(self.value(condition)?.text),
             None => None,
@@ -34,7 +35,7 @@ impl Writer<'_, '_> {
                 (condition, step) => format!("for (; {}; {step}) {{", condition.unwrap_or_default()),
             });
             self.labels.push(None);
-            self.block_from(body, skipped)?;
+            self.counted(counter, |writer| writer.block_from(body, skipped))?;
             self.labels.pop();
             self.out.close("}");
             return Ok(());
@@ -56,7 +57,7 @@ impl Writer<'_, '_> {
             self.out.open("{");
         }
         self.labels.push(label.clone());
-        self.block_from(body, skipped)?;
+        self.counted(counter, |writer| writer.block_from(body, skipped))?;
         self.labels.pop();
         if let Some(label) = label {
             self.out.close("}");
@@ -75,6 +76,22 @@ impl Writer<'_, '_> {
 
     fn is_result(&self, handle: Handle<Expression>) -> bool {
         is_result(&self.function.expressions[handle])
+    }
+
+    /// Writes a body in which a counter is bounded.
+    fn counted(
+        &mut self,
+        counter: Option<(Handle<LocalVariable>, u32)>,
+        write: impl FnOnce(&mut Self) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
+        let Some((local, largest)) = counter else { return write(self) };
+        let outer = self.counters.insert(local, largest);
+        let written = write(self);
+        match outer {
+            Some(outer) => self.counters.insert(local, outer),
+            None => self.counters.remove(&local),
+        };
+        written
     }
 
     /// The condition of a loop that ends if it does not hold at its beginning, and how many statements say so.

@@ -1,6 +1,6 @@
 //! Places in memory: what a pointer points to, and the comparisons that say whether it is there.
 
-use naga::{AddressSpace, ArraySize, Expression, GlobalVariable, Handle, ScalarKind, TypeInner};
+use naga::{AddressSpace, ArraySize, Expression, GlobalVariable, Handle, Scalar, ScalarKind, TypeInner};
 
 use crate::error::EmitError;
 use crate::rendered::{Level, Rendered};
@@ -24,11 +24,18 @@ pub(crate) struct Place {
     kind: Kind,
     /// All of these hold where there is something.
     guards: Vec<String>,
+    /// It is an element of an array or a column of a matrix, which may be padded.
+    is_element: bool,
 }
 
 impl Place {
     fn object(text: impl Into<String>) -> Self {
-        Self { text: text.into(), kind: Kind::Object, guards: Vec::new() }
+        Self { text: text.into(), kind: Kind::Object, guards: Vec::new(), is_element: false }
+    }
+
+    /// A part of it, which exists where it does.
+    fn part(&self, text: String) -> Self {
+        Self { guards: self.guards.clone(), ..Self::object(text) }
     }
 
     /// The place as something that can be read and written.
@@ -42,6 +49,11 @@ impl Place {
     /// The condition under which it exists; `None` if it always does.
     pub(crate) fn guard(&self) -> Option<String> {
         (!self.guards.is_empty()).then(|| self.guards.join(" && "))
+    }
+
+    /// Whether it is an element of an array or a column of a matrix.
+    pub(crate) fn is_element(&self) -> bool {
+        self.is_element
     }
 
     fn member(&self, name: &str) -> String {
@@ -79,25 +91,19 @@ impl Writer<'_, '_> {
                                 text: place.member(&format!("{name}()")),
                                 kind: Kind::Elements { length: self.length_of(handle)? },
                                 guards: place.guards,
+                                is_element: false,
                             },
-                            _ => {
-                                Place { text: place.member(&name), kind: Kind::Object, guards: place.guards }
-                            }
+                            _ => place.part(place.member(&name)),
                         }
                     }
                     TypeInner::Vector { .. } | TypeInner::ValuePointer { .. } => {
-                        let text = place.member(["x", "y", "z", "w"][index as usize & 3]);
-                        Place { text, kind: Kind::Object, guards: place.guards }
+                        place.part(place.member(["x", "y", "z", "w"][index as usize & 3]))
                     }
                     _ => {
                         if let (true, Kind::Elements { length }) = (self.unit.checked(), &place.kind) {
                             place.guards.push(format!("{index}u < {length}"));
                         }
-                        Place {
-                            text: place.element(&index.to_string()),
-                            kind: Kind::Object,
-                            guards: place.guards,
-                        }
+                        Place { is_element: true, ..place.part(place.element(&index.to_string())) }
                     }
                 };
                 Ok(place)
@@ -108,7 +114,7 @@ impl Writer<'_, '_> {
                     Kind::Elements { length } => {
                         let index = self.value(index)?;
                         if self.unit.checked() {
-                            let unsigned = self.unsigned(&index, self.scalar_kind_of_index(handle));
+                            let unsigned = self.unsigned(&index, handle);
                             place.guards.push(format!("{} < {length}", unsigned.at_least(Level::Sum)));
                         }
                         index.text
@@ -118,7 +124,7 @@ impl Writer<'_, '_> {
                         self.clamped(index, length)?
                     }
                 };
-                Ok(Place { text: place.element(&text), kind: Kind::Object, guards: place.guards })
+                Ok(Place { is_element: true, ..place.part(place.element(&text)) })
             }
             _ => Err(self.unsupported("a pointer that is no variable and no part of one", handle)),
         }
@@ -134,7 +140,7 @@ impl Writer<'_, '_> {
             (AddressSpace::Storage { .. }, _) => Kind::Pointer,
             _ => Kind::Object,
         };
-        Ok(Place { text, kind, guards: Vec::new() })
+        Ok(Place { kind, ..Place::object(text) })
     }
 
     /// The variable that holds the length of the runtime-sized array that `pointer` points to.
@@ -162,17 +168,14 @@ impl Writer<'_, '_> {
         Ok(format!("wgsl::at_most({rendered}, {last}u)"))
     }
 
-    fn scalar_kind_of_index(&self, access: Handle<Expression>) -> Option<ScalarKind> {
-        match self.function.expressions[access] {
-            Expression::Access { index, .. } => self.inner(index).scalar_kind(),
-            _ => None,
-        }
-    }
-
-    /// An index that, if negative, is beyond every length.
-    fn unsigned(&self, index: &Rendered, kind: Option<ScalarKind>) -> Rendered {
-        match kind {
-            Some(ScalarKind::Sint) => Rendered::primary(format!("u32({index})")),
+    /// The index of the access `handle` so that, if negative, it is beyond every length.
+    fn unsigned(&self, index: &Rendered, handle: Handle<Expression>) -> Rendered {
+        let Expression::Access { index: of, .. } = self.function.expressions[handle] else {
+            return index.clone();
+        };
+        match self.inner(of).scalar() {
+            Some(Scalar { kind: ScalarKind::Sint, width: 8 }) => Rendered::primary(format!("u64({index})")),
+            Some(Scalar { kind: ScalarKind::Sint, .. }) => Rendered::primary(format!("u32({index})")),
             _ => index.clone(),
         }
     }

@@ -1,12 +1,12 @@
 //! Statements.
 
 use naga::{
-    AtomicFunction, Barrier, Block, Expression, Handle, ScalarKind, Span, Statement, SwitchCase, SwitchValue,
-    TypeInner,
+    AtomicFunction, Barrier, Block, Expression, Handle, Literal, ScalarKind, Span, Statement, SwitchCase,
+    SwitchValue, TypeInner,
 };
 
 use crate::error::EmitError;
-use crate::rendered::Level;
+use crate::rendered::{Level, Rendered};
 use crate::writer::Writer;
 
 impl Writer<'_, '_> {
@@ -66,6 +66,10 @@ impl Writer<'_, '_> {
             Statement::If { condition, accept, reject } => {
                 let condition = self.value(*condition)?;
                 self.at(span);
+                if let Some(line) = self.short_circuit(&condition, accept, reject)? {
+                    self.out.line(&line);
+                    return Ok(());
+                }
                 if accept.is_empty() && !reject.is_empty() {
                     self.out.open(&format!("if (!{}) {{", condition.at_least(Level::Primary)));
                     self.block(reject)?;
@@ -160,6 +164,40 @@ impl Writer<'_, '_> {
             Statement::Kill => return Err(self.unit.unsupported("discard", span)),
         }
         Ok(())
+    }
+
+    /// `&&` and `||`, which reach this place as a variable that is written on both ways.
+    fn short_circuit(
+        &mut self,
+        condition: &Rendered,
+        accept: &Block,
+        reject: &Block,
+    ) -> Result<Option<String>, EmitError> {
+        let [Statement::Store { pointer, value: otherwise }] = reject[..] else { return Ok(None) };
+        let Some((Statement::Store { pointer: same, value }, before)) = accept.split_last() else {
+            return Ok(None);
+        };
+        // Nothing but what the right side is made of, and none of it with a name.
+        let only_its_own = before.iter().all(|statement| match statement {
+            Statement::Emit(range) => range.clone().all(|h| !self.plan.is_used(h) || !self.plan.is_named(h)),
+            _ => false,
+        });
+        let Expression::Literal(Literal::Bool(otherwise)) = self.function.expressions[otherwise] else {
+            return Ok(None);
+        };
+        let local = matches!(self.function.expressions[pointer], Expression::LocalVariable(_));
+        if !local || *same != pointer || !only_its_own {
+            return Ok(None);
+        }
+        let value = self.value(*value)?;
+        // The way in is the one on which the right side is asked for.
+        let (left, sign) = match (otherwise, condition.text.strip_prefix('!')) {
+            (false, _) => (condition.at_least(Level::Sum), "&&"),
+            (true, Some(left)) if condition.level == Level::Prefix => (left.to_owned(), "||"),
+            (true, _) => (format!("!{}", condition.at_least(Level::Primary)), "||"),
+        };
+        let place = self.place(pointer)?.lvalue();
+        Ok(Some(format!("{place} = {left} {sign} {};", value.at_least(Level::Sum))))
     }
 
     fn barrier(&mut self, barrier: Barrier) {
@@ -267,7 +305,7 @@ impl Writer<'_, '_> {
         self.out.open(&format!("switch ({selector}) {{"));
         for case in cases {
             let label = match case.value {
-                SwitchValue::I32(value) => format!("case {}:", self.unit.literal(naga::Literal::I32(value))),
+                SwitchValue::I32(value) => format!("case {}:", self.unit.literal(Literal::I32(value))),
                 SwitchValue::U32(value) => format!("case {value}u:"),
                 SwitchValue::Default => "default:".to_owned(),
             };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use naga::proc::Layouter;
+use naga::proc::{IndexableLength, Layouter};
 use naga::{
     AddressSpace, ArraySize, Constant, Function, GlobalVariable, Handle, Scalar, ScalarKind, Span, Type,
     TypeInner,
@@ -123,11 +123,20 @@ impl<'a> Unit<'a> {
                 self.declare(ty)?;
                 Ok(self.struct_names[&ty].name.clone())
             }
-            TypeInner::Array { base, size: ArraySize::Constant(size), .. } => {
+            TypeInner::Array { base, size, .. } if *size != ArraySize::Dynamic => {
                 self.prelude.need(Need::Array);
-                Ok(format!("array<{}, {size}>", self.spell_element(*base)?))
+                let length = self.array_length(*size).unwrap_or(0);
+                Ok(format!("array<{}, {length}>", self.spell_element(*base)?))
             }
             inner => self.spell_inner(inner, types.get_span(ty)),
+        }
+    }
+
+    /// The elements of an array, if their number is fixed, be it by an override.
+    pub(crate) fn array_length(&self, size: ArraySize) -> Option<u32> {
+        match size.resolve(self.shader.module.to_ctx()) {
+            Ok(IndexableLength::Known(length)) => Some(length),
+            _ => None,
         }
     }
 

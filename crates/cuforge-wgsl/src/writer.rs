@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use naga::valid::FunctionInfo;
-use naga::{ArraySize, Expression, Function, Handle, LocalVariable, ScalarKind, Type, TypeInner};
+use naga::{Expression, Function, Handle, LocalVariable, ScalarKind, Type, TypeInner};
 
 use crate::error::EmitError;
 use crate::inline::Plan;
@@ -28,6 +28,8 @@ pub(crate) struct Writer<'u, 'a> {
     pub(crate) values: HashMap<Handle<Expression>, String>,
     /// Those of them that are declared already, before the block that gives them their value.
     pub(crate) declared: HashSet<Handle<Expression>>,
+    /// Counters of the loops around, with their largest values in there.
+    pub(crate) counters: HashMap<Handle<LocalVariable>, u32>,
     /// For each loop around, innermost last, the label where its next turn begins if `continue` does not do.
     pub(crate) labels: Vec<Option<String>>,
 }
@@ -62,6 +64,7 @@ impl<'u, 'a> Writer<'u, 'a> {
             locals,
             values: HashMap::new(),
             declared: HashSet::new(),
+            counters: HashMap::new(),
             labels: Vec::new(),
         }
     }
@@ -105,7 +108,7 @@ impl<'u, 'a> Writer<'u, 'a> {
     /// The elements of what is indexed, if their number is fixed: of a vector, a matrix or an array, or behind a pointer.
     pub(crate) fn fixed_length(&self, base: Handle<Expression>) -> Option<u32> {
         match self.pointee(base) {
-            TypeInner::Array { size: ArraySize::Constant(size), .. } => Some(size.get()),
+            TypeInner::Array { size, .. } => self.unit.array_length(size),
             TypeInner::Vector { size, .. } => Some(size as u32),
             TypeInner::Matrix { columns, .. } => Some(columns as u32),
             _ => None,

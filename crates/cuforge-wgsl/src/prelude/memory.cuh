@@ -24,6 +24,7 @@ __device__ void zero_as(T& memory, u32 thread, u32 threads) {
 }
 template <class T>
 __device__ void zero(T& memory, u32 thread, u32 threads) {
+    __builtin_assume(thread < threads);
     if constexpr (alignof(T) % 4 == 0) {
         zero_as<u32>(memory, thread, threads);
     } else if constexpr (alignof(T) % 2 == 0) {
