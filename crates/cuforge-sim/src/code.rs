@@ -98,6 +98,8 @@ pub(crate) struct Code {
     pub(crate) communicates: bool,
     /// Whether blocks may order their plain accesses by fences, acquires and releases.
     pub(crate) synchronizes: bool,
+    /// Whether threads of one block may order their accesses by fences, acquires and releases of the block's scope.
+    pub(crate) synchronizes_block: bool,
     /// Whether copies run beside their threads.
     pub(crate) copies: bool,
     /// Smallest access to shared memory in bytes, as a power of two, at most 2.
@@ -111,6 +113,11 @@ pub(crate) struct Code {
 }
 
 impl Code {
+    /// Whether anything but barriers orders the accesses of a block's threads to global memory.
+    pub(crate) fn orders(&self) -> bool {
+        self.synchronizes || self.synchronizes_block
+    }
+
     /// The source line that `.loc` gives for a PTX line.
     pub(crate) fn source_line(&self, line: u32) -> Option<u32> {
         let index = self.source_lines.binary_search_by_key(&line, |(ptx, _)| *ptx).ok()?;

@@ -164,6 +164,19 @@ pub enum Fault {
         /// The earlier access.
         other: Party,
     },
+    /// Two threads of a block touch the same global byte, at least one writes, not both are atomic or otherwise strong, and
+    /// no barrier is between.
+    #[error("global memory hazard at address {address:#x}: {access} at {place}, unordered with {other}")]
+    GlobalHazard {
+        /// The later access.
+        place: Place,
+        /// Kind of the later access.
+        access: AccessKind,
+        /// Lowest address in conflict.
+        address: u64,
+        /// The earlier access, of the same block.
+        other: Party,
+    },
     /// Two blocks touch the same global byte in one launch, at least one writes, not both are atomic or otherwise strong, and
     /// no fences, releases and acquires order them.
     #[error("conflict between blocks at global address {address:#x}: {access} at {place}, and {other}")]
@@ -242,6 +255,7 @@ impl Fault {
             Self::OutOfBounds { place, .. }
             | Self::Misaligned { place, .. }
             | Self::SharedHazard { place, .. }
+            | Self::GlobalHazard { place, .. }
             | Self::GlobalConflict { place, .. }
             | Self::Uninitialised { place, .. }
             | Self::BarrierDivergence { place, .. }

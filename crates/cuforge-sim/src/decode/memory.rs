@@ -175,6 +175,7 @@ pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -
     }
     // A block is a cluster of its own.
     if matches!(scope, "cta" | "cluster") {
+        names.code.synchronizes_block = true;
         return Ok(Op::Nop);
     }
     names.code.communicates = true;
@@ -190,6 +191,8 @@ pub(crate) struct Manner {
     /// Whether it orders other accesses, for threads beyond the block.
     acquire: bool,
     release: bool,
+    /// Whether it does so within the block only.
+    in_block: bool,
     count: u32,
     /// `.shared::cluster`
     cluster: bool,
@@ -198,7 +201,15 @@ pub(crate) struct Manner {
 impl Manner {
     /// An access of one element to a space that the instruction names itself.
     pub(crate) fn plain(space: Space, strength: Strength) -> Self {
-        Self { space: Some(space), strength, acquire: false, release: false, count: 1, cluster: false }
+        Self {
+            space: Some(space),
+            strength,
+            acquire: false,
+            release: false,
+            in_block: false,
+            count: 1,
+            cluster: false,
+        }
     }
 
     /// Takes all words about it; none may be left.
@@ -207,6 +218,7 @@ impl Manner {
         let wide = !matches!(words.take_any(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"));
         let acquire = wide && matches!(order, Some("acquire" | "acq_rel"));
         let release = wide && matches!(order, Some("release" | "acq_rel"));
+        let in_block = order.is_some() && !wide;
         let strong = order.is_some() || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
         let strength = if strong { Strength::Strong } else { Strength::Weak };
         let space = words.take_any(&[
@@ -240,7 +252,7 @@ impl Manner {
                 || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
-        Ok(Self { space, strength, acquire, release, count, cluster })
+        Ok(Self { space, strength, acquire, release, in_block, count, cluster })
     }
 }
 
@@ -314,6 +326,7 @@ fn access(
         code.communicates |= manner.strength == Strength::Strong;
         code.synchronizes |= manner.acquire || manner.release;
     }
+    names.code.synchronizes_block |= manner.in_block;
     if matches!(space, Space::Shared | Space::Generic) {
         names.code.shared_granule_log2 = names.code.shared_granule_log2.min(granule);
     }

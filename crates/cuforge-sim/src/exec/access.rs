@@ -108,8 +108,8 @@ impl Machine<'_> {
                 let strong = load.access.strength == Strength::Strong;
                 if let Some(hazards) = &mut self.hazards {
                     for lane in lanes_of(mask) {
-                        let found =
-                            hazards.read(address[lane] as u32, bytes, warp.thread(lane), warp.pc, strong);
+                        let (at, thread) = (address[lane] as u32, warp.thread(lane));
+                        let found = hazards.read(&self.clocks, at, bytes, thread, warp.pc, strong);
                         if let Some(found) = found {
                             return Err(self.hazard(warp, lane, AccessKind::Read, found));
                         }
@@ -245,7 +245,8 @@ impl Machine<'_> {
         }
         for lane in lanes_of(mask) {
             let found = self.hazards.as_mut().and_then(|hazards| {
-                hazards.write(address[lane] as u32, bytes, warp.thread(lane), warp.pc, strong)
+                let (at, thread) = (address[lane] as u32, warp.thread(lane));
+                hazards.write(&self.clocks, at, bytes, thread, warp.pc, strong)
             });
             let mut changes = false;
             let shared = &mut self.shared[..];

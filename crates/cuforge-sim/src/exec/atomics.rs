@@ -124,10 +124,11 @@ impl Machine<'_> {
                 self.check_shared(warp, mask, address, bytes, kind)?;
                 for lane in lanes_of(mask) {
                     let at = address[lane] as u32;
+                    let thread = warp.thread(lane);
                     let found = self
                         .hazards
                         .as_mut()
-                        .and_then(|hazards| hazards.write(at, bytes, warp.thread(lane), warp.pc, true));
+                        .and_then(|hazards| hazards.write(&self.clocks, at, bytes, thread, warp.pc, true));
                     if let Some(found) = found {
                         return Err(self.hazard(warp, lane, kind, found));
                     }

@@ -71,7 +71,7 @@ impl Barriers {
             }
         }
         if arrives {
-            let clock = machine.hazards.as_mut().map_or(0, |hazards| hazards.arrive(index));
+            let clock = machine.clocks.arrive(index);
             slot.arrived.push((index, clock));
             warps[index].release_barrier();
             released.push(index);
@@ -124,9 +124,7 @@ impl Barriers {
         }
         let done = std::mem::take(slot);
         machine.order_barrier(done.waiting.iter().copied().chain(done.arrived.iter().map(|(warp, _)| *warp)));
-        if let Some(hazards) = &mut machine.hazards {
-            hazards.barrier(&done.waiting, &done.arrived);
-        }
+        machine.clocks.barrier(&done.waiting, &done.arrived);
         for &index in &done.waiting {
             let warp = &mut warps[index];
             for group in waiting(warp) {

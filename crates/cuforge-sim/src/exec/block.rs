@@ -131,8 +131,12 @@ impl<'a> BlockRunner<'a> {
         machine.steps = 0;
         machine.shared.fill(POISON_WORD);
         machine.shared_known.fill(0);
+        let anew = machine.clocks.start_block();
         if let Some(hazards) = &mut machine.hazards {
-            hazards.start_block();
+            hazards.start_block(anew);
+        }
+        if let Some(own) = &mut machine.own {
+            own.start_block(anew);
         }
         if code.copies {
             machine.copies.start_block(machine.shot.threads());

@@ -60,8 +60,10 @@ impl Machine<'_> {
                 }
             }
             let (at, thread) = (target[lane] as u32, warp.thread(lane));
-            let found =
-                self.hazards.as_mut().and_then(|shadow| shadow.start_copy(at, bytes, thread, warp.pc));
+            let found = self
+                .hazards
+                .as_mut()
+                .and_then(|shadow| shadow.start_copy(&self.clocks, at, bytes, thread, warp.pc));
             if let Some(found) = found {
                 return Err(self.hazard(warp, lane, AccessKind::Write, found));
             }
@@ -104,7 +106,7 @@ impl Machine<'_> {
                 *old = *bits;
             }
             if let Some(hazards) = &mut self.hazards {
-                hazards.end_copy(flight.at, flight.bytes, flight.thread, flight.pc);
+                hazards.end_copy(&self.clocks, flight.at, flight.bytes, flight.thread, flight.pc);
             }
             false
         });

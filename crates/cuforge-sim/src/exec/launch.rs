@@ -93,6 +93,7 @@ pub fn launch(
     let view = GlobalView::new(memory);
     let conflicts = options.checks.global_conflicts && blocks > 1;
     let watched = conflicts && !code.synchronizes;
+    let within = options.checks.global_hazards && geometry.threads_per_block() > LANES as u128;
     let warps = blocks as usize * (geometry.threads_per_block() as usize).div_ceil(LANES);
     let (granule, sites) = (code.global_granule_log2, code.global_sites.len());
     let shadow = |watched: bool| watched.then(|| GlobalShadow::new(view.sizes(), granule, blocks, sites));
@@ -100,7 +101,7 @@ pub fn launch(
         code,
         shadow: shadow(watched),
         strong: shadow(watched && code.communicates),
-        order: (conflicts && code.synchronizes).then(|| Mutex::new(Order::new(warps, granule))),
+        order: (code.synchronizes && (conflicts || within)).then(|| Mutex::new(Order::new(warps, granule))),
         journal: (watched && threads_of(code, options, blocks) > 1).then(|| Journal::new(view.sizes())),
         printed: Mutex::default(),
         params: words(params),
@@ -263,4 +264,4 @@ fn conflict_fault(shot: &Shot, conflict: Conflict) -> Fault {
     }
 }
 
-const _: () = assert!(MAX_THREADS as usize <= crate::shadow::shared::MAX_WARPS * LANES);
+const _: () = assert!(MAX_THREADS as usize <= crate::shadow::clocks::MAX_WARPS * LANES);

@@ -11,10 +11,12 @@ use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault, MemorySpace, Nearest, Party, Place};
 use crate::form::{Inst, Op, Space};
 use crate::lanes::LANES;
+use crate::shadow::clocks::{Clocks, Touch};
 use crate::shadow::global::GlobalShadow;
 use crate::shadow::journal::Journal;
 use crate::shadow::order::Order;
-use crate::shadow::shared::{SharedShadow, Touch};
+use crate::shadow::own::OwnShadow;
+use crate::shadow::shared::SharedShadow;
 
 /// Where shared memory appears in the generic space.
 pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000;
@@ -126,7 +128,11 @@ pub(crate) struct Machine<'a> {
     pub(crate) shared: Vec<u32>,
     /// Which bytes of shared memory are written; empty if that is not followed.
     pub(crate) shared_known: Vec<u8>,
+    /// What the warps of the block know of each other.
+    pub(crate) clocks: Clocks,
     pub(crate) hazards: Option<SharedShadow>,
+    /// What the threads of the block access of global memory.
+    pub(crate) own: Option<OwnShadow>,
     pub(crate) copies: Copies,
     /// A fault that is reported at the end of the block, if none says more.
     pub(crate) pending: OnceCell<Box<Fault>>,
@@ -147,6 +153,8 @@ impl<'a> Machine<'a> {
         let named = |inst: &Inst| matches!(&inst.op, Op::Barrier(barrier) if barrier.threads.is_some());
         let partial = shot.code.insts.iter().any(named);
         let watched = shot.options.checks.shared_hazards && span > 0 && shot.threads() > 1;
+        // Where fences, acquires and releases order the accesses of a block too, no barrier need.
+        let own = shot.options.checks.global_hazards && shot.threads() > 1 && !shot.code.orders();
         Self {
             shot,
             ctaid: [0; 3],
@@ -157,7 +165,9 @@ impl<'a> Machine<'a> {
             } else {
                 Vec::new()
             },
+            clocks: Clocks::new(),
             hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2, partial)),
+            own: own.then(|| OwnShadow::new(shot.code.global_granule_log2, partial)),
             copies: Copies::default(),
             pending: OnceCell::new(),
             hints: vec![0; shot.code.global_sites.len()],
@@ -225,24 +235,42 @@ impl<'a> Machine<'a> {
         access: AccessKind,
         (earlier, address): (Touch, u32),
     ) -> Box<Fault> {
-        let earlier_place = self.shot.place(self.ctaid, earlier.thread(), earlier.pc());
-        let kind = match self.shot.code.insts.get(earlier.pc()).map(|inst| &inst.op) {
-            Some(Op::Store(_) | Op::AsyncCopy(_)) => AccessKind::Write,
-            Some(Op::Tile(tile)) if tile.stores() => AccessKind::Write,
-            Some(Op::Atomic(_)) => AccessKind::Atomic,
+        let (place, address) = (self.place(warp, lane), u64::from(address));
+        let writes = |op: &Op| match op {
+            Op::Store(_) | Op::AsyncCopy(_) => true,
+            Op::Tile(tile) => tile.stores(),
+            _ => false,
+        };
+        Box::new(Fault::SharedHazard { place, access, address, other: self.party(earlier, writes) })
+    }
+
+    /// As [`Machine::hazard`], in global memory.
+    #[cold]
+    pub(crate) fn global_hazard(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        access: AccessKind,
+        (earlier, address): (Touch, u64),
+    ) -> Box<Fault> {
+        let place = self.place(warp, lane);
+        let writes = |op: &Op| match op {
+            Op::Store(_) => true,
+            Op::Tile(tile) => tile.stores(),
+            _ => false,
+        };
+        Box::new(Fault::GlobalHazard { place, access, address, other: self.party(earlier, writes) })
+    }
+
+    /// Who made an earlier access of this block; `writes` tells which instructions write there.
+    fn party(&self, earlier: Touch, writes: impl Fn(&Op) -> bool) -> Party {
+        let place = self.shot.place(self.ctaid, earlier.thread(), earlier.pc());
+        let access = match self.shot.code.insts.get(earlier.pc()).map(|inst| &inst.op) {
+            Some(Op::Atomic(_) | Op::PairAtomic(_) | Op::VectorAtomic(..)) => AccessKind::Atomic,
+            Some(op) if writes(op) => AccessKind::Write,
             _ => AccessKind::Read,
         };
-        Box::new(Fault::SharedHazard {
-            place: self.place(warp, lane),
-            access,
-            address: u64::from(address),
-            other: Party {
-                access: kind,
-                line: earlier_place.line,
-                block: self.ctaid,
-                thread: Some(earlier_place.thread),
-            },
-        })
+        Party { access, line: place.line, block: self.ctaid, thread: Some(place.thread) }
     }
 }
 

@@ -17,6 +17,10 @@ pub struct Checks {
     /// a wider scope than the block order them. Default on; costs 16 bytes of host memory for each 4 bytes touched, and
     /// several times that, and most of the speed, in kernels with such fences.
     pub global_conflicts: bool,
+    /// Unordered accesses of a block's threads to global memory. Default on; costs 24 bytes of host memory for each 4 bytes
+    /// that a block touches. In kernels with fences, acquires and releases these order accesses too, and only those of
+    /// different warps are compared; where such are of the scope of a block, nothing is.
+    pub global_hazards: bool,
     /// Values that nothing has written, as they decide a branch or an address or are put out. Default on; costs little
     /// speed where all is written, and a byte of host memory for each 4 bytes of memory that the host has not written whole.
     pub uninitialised: bool,
@@ -31,6 +35,7 @@ impl Default for Checks {
         Self {
             shared_hazards: true,
             global_conflicts: true,
+            global_hazards: true,
             uninitialised: true,
             same_value_writes: false,
             exited_threads: ExitedThreads::Fault,
@@ -44,6 +49,7 @@ impl Checks {
         Self {
             shared_hazards: false,
             global_conflicts: false,
+            global_hazards: false,
             uninitialised: false,
             same_value_writes: true,
             exited_threads: ExitedThreads::Ignore,

@@ -30,7 +30,7 @@ impl Machine<'_> {
         self.with_order(|order| order.barrier(warps.map(|warp| self.warp_in_grid(warp))));
     }
 
-    /// Notes an access; one that is not ordered with an earlier one of another block is a fault.
+    /// Notes an access; one that is not ordered with an earlier one of another block or warp is a fault.
     pub(crate) fn touch_in_order(
         &self,
         warp: &Warp,
@@ -41,7 +41,14 @@ impl Machine<'_> {
         kind: AccessKind,
     ) -> Result<(), Box<Fault>> {
         let strong = access.strength == Strength::Strong;
-        let manner = Manner { kind, strong, acquire: access.acquire, release: access.release };
+        let checks = &self.shot.options.checks;
+        let manner = Manner {
+            kind,
+            strong,
+            acquire: access.acquire,
+            release: access.release,
+            among_warps: checks.global_hazards && !self.shot.code.synchronizes_block,
+        };
         for lane in lanes_of(mask) {
             let allocation = located.allocation(lane);
             let base = self.shot.view.base(allocation);
@@ -60,12 +67,11 @@ impl Machine<'_> {
                 let place = self.shot.place(block, earlier.by.thread, earlier.by.pc);
                 let other =
                     Party { access: earlier.kind, line: place.line, block, thread: Some(place.thread) };
-                let place = self.place(warp, lane);
-                return Err(Box::new(Fault::GlobalConflict {
-                    place,
-                    access: kind,
-                    address: base + at,
-                    other,
+                let (place, address) = (self.place(warp, lane), base + at);
+                return Err(Box::new(if earlier.by.block == self.block_index {
+                    Fault::GlobalHazard { place, access: kind, address, other }
+                } else {
+                    Fault::GlobalConflict { place, access: kind, address, other }
                 }));
             }
         }

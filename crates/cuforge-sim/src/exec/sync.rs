@@ -80,9 +80,7 @@ impl Machine<'_> {
                 warp.limit = warp.limit.min(group.pc);
             }
         }
-        if let Some(hazards) = &mut self.hazards {
-            hazards.warp_sync(warp.index, named);
-        }
+        self.clocks.warp_sync(warp.index, named);
     }
 
     /// Lets the lanes of `mask` wait at the block's barrier; tells whether all live lanes are there now.

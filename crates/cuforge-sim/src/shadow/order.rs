@@ -2,7 +2,8 @@
 //!
 //! A fence, or an access that releases, publishes what its warp knows at the place that the warp then writes strongly; a
 //! warp that reads there strongly, and acquires or fences afterwards, knows it from then on. Barriers join what the warps
-//! of a block know. Two accesses of different blocks, one of them a write and one of them plain, must be ordered so.
+//! of a block know. Two accesses of different blocks, or of different warps where that is asked for, one of them a write and
+//! one of them plain, must be ordered so.
 
 use std::collections::HashMap;
 
@@ -28,6 +29,8 @@ pub(crate) struct Manner {
     pub(crate) strong: bool,
     pub(crate) acquire: bool,
     pub(crate) release: bool,
+    /// Whether it must be ordered with other warps of its block too.
+    pub(crate) among_warps: bool,
 }
 
 /// One access.
@@ -90,8 +93,9 @@ impl Touch {
         known.get(&self.by.warp).is_some_and(|clock| self.clock < *clock)
     }
 
-    fn conflicts(&self, later: &Self, known: &Clocks) -> bool {
-        self.by.block != later.by.block && !(self.strong && later.strong) && !self.is_before(known)
+    fn conflicts(&self, later: &Self, known: &Clocks, among_warps: bool) -> bool {
+        let apart = self.by.block != later.by.block || among_warps && self.by.warp != later.by.warp;
+        apart && !(self.strong && later.strong) && !self.is_before(known)
     }
 }
 
@@ -147,7 +151,7 @@ impl Order {
                 join(if manner.acquire { &mut state.known } else { &mut state.seen }, &cell.published);
             }
             let at = granule << self.granule_log2;
-            let conflicts = |earlier: &&Touch| earlier.conflicts(&touch, &state.known);
+            let conflicts = |earlier: &&Touch| earlier.conflicts(&touch, &state.known, manner.among_warps);
             let earlier = cell.writer.iter().find(conflicts);
             let earlier =
                 earlier.or_else(|| cell.readers.iter().find(|earlier| writes && conflicts(earlier)));
@@ -173,7 +177,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    const PLAIN: Manner = Manner { kind: AccessKind::Read, strong: false, acquire: false, release: false };
+    const PLAIN: Manner =
+        Manner { kind: AccessKind::Read, strong: false, acquire: false, release: false, among_warps: false };
 
     fn by(warp: u32) -> Actor {
         Actor { warp, block: warp / 2, thread: warp % 2 * 32, pc: 7 }
@@ -264,6 +269,19 @@ mod tests {
         };
         assert!(with(AccessKind::Atomic));
         assert!(!with(AccessKind::Write));
+    }
+
+    #[test]
+    fn warps_of_a_block_are_compared_where_that_is_asked_for() {
+        let among = Manner { among_warps: true, ..PLAIN };
+        let write = Manner { kind: AccessKind::Write, ..among };
+        let mut order = Order::new(4, 2);
+        assert_eq!(order.access(by(0), write, 0, 0, 4), None);
+        assert_eq!(order.access(by(0), among, 0, 0, 4), None, "the same warp");
+        assert_eq!(order.access(by(1), PLAIN, 0, 0, 4), None, "not asked for");
+        assert_eq!(order.access(by(1), among, 0, 0, 4).map(|(touch, _)| touch.by), Some(by(0)));
+        order.barrier([0, 1].into_iter());
+        assert_eq!(order.access(by(1), among, 0, 0, 4), None);
     }
 
     #[test]
