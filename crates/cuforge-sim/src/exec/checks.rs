@@ -147,6 +147,26 @@ impl Machine<'_> {
         mask: Mask,
         address: &L64,
         bytes: u32,
+        (access, kind): (&Access, AccessKind),
+    ) -> Result<(), Box<Fault>> {
+        self.check_shared_bounds(warp, mask, address, bytes, kind)?;
+        if kind != AccessKind::Read && !self.bank.mbarriers.is_empty() {
+            self.check_gates(warp, mask, address, bytes)?;
+        }
+        if self.shot.follows_clusters {
+            self.touch_cluster(warp, mask, address, bytes, (access, kind))?;
+        }
+        Ok(())
+    }
+
+    /// Only where shared memory is accessed.
+    #[inline(always)]
+    pub(crate) fn check_shared_bounds(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
         kind: AccessKind,
     ) -> Result<(), Box<Fault>> {
         self.check_regions(warp, mask, address, bytes, kind, Space::Shared, &self.shot.shared_regions)

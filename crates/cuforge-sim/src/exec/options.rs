@@ -79,9 +79,13 @@ pub enum ExitedThreads {
 pub struct LaunchOptions {
     /// Host threads; 0, the default, means one for each core. Results and faults do not depend on it.
     pub threads: usize,
-    /// Picks the order in which the warps of a block run between barriers, and the turns of blocks that communicate.
-    /// Default 0: those run in ascending order.
+    /// Picks the order in which the warps of a block run, the length of their turns, those of lanes that took different
+    /// ways, when bulk copies land, and the turns of blocks that communicate. The same seed gives the same run, whatever
+    /// the number of host threads. Default 0: warps run from barrier to barrier, blocks in ascending order, and copies land
+    /// as late as can be.
     pub seed: u64,
+    /// Blocks of a cluster. Default none: what `.reqnctapercluster` of the kernel asks for, or clusters of one block.
+    pub cluster: Option<[u32; 3]>,
     /// Most warp instructions one block may run. Default 2^26, some ten seconds of one core.
     pub step_budget: u64,
     /// What is checked.
@@ -90,6 +94,6 @@ pub struct LaunchOptions {
 
 impl Default for LaunchOptions {
     fn default() -> Self {
-        Self { threads: 0, seed: 0, step_budget: 1 << 26, checks: Checks::default() }
+        Self { threads: 0, seed: 0, cluster: None, step_budget: 1 << 26, checks: Checks::default() }
     }
 }

@@ -41,6 +41,16 @@ impl Touch {
         (self.0 >> PC_SHIFT & PC_MAX) as usize
     }
 
+    /// Whether it is a plain access right before a strong one of the same thread: what conflicts with the strong one
+    /// conflicts with it too.
+    #[inline(always)]
+    fn hides(self, later: Self) -> bool {
+        self.0 >> CLOCK_SHIFT == later.0 >> CLOCK_SHIFT
+            && self.thread() == later.thread()
+            && self.0 & STRONG == 0
+            && later.0 & STRONG != 0
+    }
+
     #[inline(always)]
     fn conflicts(self, later: Self, known: Known) -> bool {
         !self.is_ordered(later, known) && self.0 & later.0 & STRONG == 0
@@ -267,7 +277,7 @@ impl Cell {
                 return Some(earlier);
             }
         }
-        *self = Self::written(touch);
+        *self = Self::written(if self.writer.hides(touch) { self.writer } else { touch });
         None
     }
 }

@@ -10,7 +10,18 @@ use std::collections::HashMap;
 use crate::fault::AccessKind;
 
 /// Of each warp, the clock below which its accesses are known.
-type Clocks = HashMap<u32, u32>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks(HashMap<u32, u32>);
+
+impl Clocks {
+    /// Knows what the other does too.
+    pub(crate) fn join(&mut self, from: &Self) {
+        for (warp, clock) in &from.0 {
+            let known = self.0.entry(*warp).or_default();
+            *known = (*known).max(*clock);
+        }
+    }
+}
 
 /// Who accesses memory: linear indices of warp (in the grid), block (in the grid) and thread (in the block), and the place
 /// in the code.
@@ -70,19 +81,12 @@ pub(crate) struct Order {
     granule_log2: u32,
 }
 
-fn join(into: &mut Clocks, from: &Clocks) {
-    for (warp, clock) in from {
-        let known = into.entry(*warp).or_default();
-        *known = (*known).max(*clock);
-    }
-}
-
 impl Warp {
     /// What it knows, its own past included; what it does next is not part of it.
     fn tell(&mut self, own: u32) -> Clocks {
         self.clock += 1;
         let mut told = self.known.clone();
-        told.insert(own, self.clock);
+        told.0.insert(own, self.clock);
         told
     }
 }
@@ -90,7 +94,7 @@ impl Warp {
 impl Touch {
     /// Whether it comes before what a warp that knows so much does.
     fn is_before(&self, known: &Clocks) -> bool {
-        known.get(&self.by.warp).is_some_and(|clock| self.clock < *clock)
+        known.0.get(&self.by.warp).is_some_and(|clock| self.clock < *clock)
     }
 
     fn conflicts(&self, later: &Self, known: &Clocks, among_warps: bool) -> bool {
@@ -109,16 +113,28 @@ impl Order {
     pub(crate) fn fence(&mut self, warp: u32) {
         let Some(state) = self.warps.get_mut(warp as usize) else { return };
         let seen = std::mem::take(&mut state.seen);
-        join(&mut state.known, &seen);
+        state.known.join(&seen);
         state.fenced = state.tell(warp);
+    }
+
+    /// What a warp knows now, its own past included, for others to learn.
+    pub(crate) fn tell(&mut self, warp: u32) -> Clocks {
+        self.warps.get_mut(warp as usize).map(|state| state.tell(warp)).unwrap_or_default()
+    }
+
+    /// A warp knows from now on what others have told.
+    pub(crate) fn learn(&mut self, warp: u32, told: &Clocks) {
+        if let Some(state) = self.warps.get_mut(warp as usize) {
+            state.known.join(told);
+        }
     }
 
     /// A barrier that these warps have met at.
     pub(crate) fn barrier(&mut self, warps: impl Iterator<Item = u32> + Clone) {
-        let mut joined = Clocks::new();
+        let mut joined = Clocks::default();
         for warp in warps.clone() {
             if let Some(state) = self.warps.get_mut(warp as usize) {
-                join(&mut joined, &state.tell(warp));
+                joined.join(&state.tell(warp));
             }
         }
         for warp in warps {
@@ -148,7 +164,7 @@ impl Order {
             let cell = self.cells.entry((allocation, granule)).or_default();
             if manner.strong && reads {
                 // What is acquired orders this very access too.
-                join(if manner.acquire { &mut state.known } else { &mut state.seen }, &cell.published);
+                if manner.acquire { &mut state.known } else { &mut state.seen }.join(&cell.published);
             }
             let at = granule << self.granule_log2;
             let conflicts = |earlier: &&Touch| earlier.conflicts(&touch, &state.known, manner.among_warps);
@@ -164,9 +180,9 @@ impl Order {
             cell.writer = Some(touch);
             cell.readers.clear();
             match (manner.strong, manner.kind) {
-                (true, AccessKind::Atomic) => join(&mut cell.published, &state.fenced),
+                (true, AccessKind::Atomic) => cell.published.join(&state.fenced),
                 (true, _) => cell.published.clone_from(&state.fenced),
-                (false, _) => cell.published.clear(),
+                (false, _) => cell.published.0.clear(),
             }
         }
         found

@@ -270,6 +270,19 @@ mod tests {
     }
 
     #[test]
+    fn an_atomic_of_the_writer_itself_does_not_hide_its_plain_write() {
+        let mut s = shadow();
+        assert_eq!(s.write(0, 4, 0, 1, false), None);
+        assert_eq!(s.write(0, 4, 0, 2, true), None);
+        assert_eq!(s.write(0, 4, 1, 2, true).map(|(touch, _)| touch.pc()), Some(1));
+        // With a barrier between the two it is over.
+        let mut s = shadow();
+        s.write(0, 4, 0, 1, false);
+        s.clocks.barrier(&[0, 1], &[]);
+        assert_eq!(s.write(0, 4, 0, 2, true).or(s.write(0, 4, 1, 2, true)), None);
+    }
+
+    #[test]
     fn a_barrier_of_some_warps_orders_only_those() {
         let mut s = shadow();
         s.write(0, 4, 0, 1, false);

@@ -36,6 +36,7 @@ fn kind(fault: &Fault) -> String {
         Fault::WarpDivergence { .. } => "warp".into(),
         Fault::StepBudget { .. } => "budget".into(),
         Fault::Trap { .. } => "trap".into(),
+        Fault::AssertionFailed { .. } => "assertion".into(),
         Fault::Unsupported { .. } => "unsupported".into(),
         _ => String::new(),
     }
