@@ -707,7 +707,7 @@ fn programmatic_edges_change_no_result() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: loops on the device"]
 fn a_device_loop_posts_while_it_runs_and_stops_when_told() {
     within(120, "a device loop and its results", || {
         let mut rig = Rig::new(2);
