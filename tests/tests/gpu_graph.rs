@@ -933,6 +933,97 @@ fn a_replay_launched_ahead_waits_for_its_value_and_not_for_ever() {
     });
 }
 
+/// Two branches, each setting a word, with slots `low` and `high` for the values: a copy whose nodes were taken for each
+/// other would swap them.
+fn two_branches(rig: &mut Rig, low: &BufferView, high: &BufferView) -> Recording {
+    let (mut first, mut second) = (set(rig, low, 1), set(rig, high, 2));
+    let mut side = Stream::new(&rig.device).unwrap();
+    let recording = rig.stream.capture(|scope| {
+        let mut branch = scope.fork(&mut side)?;
+        first.launch(scope)?;
+        scope.mark_scalar::<u32>("low", "p1")?;
+        second.launch(&mut branch)?;
+        branch.mark_scalar::<u32>("high", "p1")?;
+        scope.join(branch)
+    });
+    recording.unwrap()
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn slots_and_timestamps_inside_children_and_branches_are_set_and_read_from_outside() {
+    within(60, "graphs with slots inside", || {
+        let mut rig = Rig::new(2);
+        let (slab, word) = (rig.slab.clone(), rig.words(1, 0));
+        let (low, high) = (rig.words(1, 0), rig.words(1, 0));
+        let inner = two_branches(&mut rig, &low, &high);
+        let mut more = increment(&rig, &low);
+        let timed = rig.stream.capture(|scope| {
+            more.launch(scope)?;
+            scope.timestamp("inside")
+        });
+        let timed = timed.unwrap();
+        let recording = rig.stream.capture(|scope| {
+            scope.timestamp("start")?;
+            scope.child(&inner)?;
+            scope.child(&timed)
+        });
+        let recording = recording.unwrap();
+        let mut graph = recording.instantiate().unwrap();
+        for (a, b) in [(1u32, 2u32), (10, 20), (10, 30), (11, 30)] {
+            graph.set_scalar("low", a).unwrap();
+            graph.set_scalar("high", b).unwrap();
+            graph.replay(&mut rig.stream).unwrap();
+            assert_eq!((rig.read::<u32>(&low)[0], rig.read::<u32>(&high)[0]), (a + 1, b));
+        }
+        assert!(graph.nanoseconds_between("start", "inside").unwrap() > 0);
+        assert_eq!(graph.update(&recording).unwrap(), 2, "what slots had set inside is taken back");
+        graph.replay(&mut rig.stream).unwrap();
+        assert_eq!((rig.read::<u32>(&low)[0], rig.read::<u32>(&high)[0]), (2, 2));
+        let Ok(condition) = Condition::new(&mut rig.stream, &slab, &word) else { return };
+        let chosen = rig.stream.capture(|scope| scope.if_else(&condition, &inner, None)).unwrap();
+        let mut graph = chosen.instantiate().unwrap();
+        slab.write_from(&mut rig.stream, &word, &[1u32]).unwrap();
+        for (a, b) in [(5u32, 6u32), (7, 6), (7, 8)] {
+            graph.set_scalar("low", a).unwrap();
+            graph.set_scalar("high", b).unwrap();
+            graph.replay(&mut rig.stream).unwrap();
+            assert_eq!((rig.read::<u32>(&low)[0], rig.read::<u32>(&high)[0]), (a, b));
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU: loops on the device"]
+fn slots_inside_a_device_loop_are_set_from_outside() {
+    within(60, "device loops with slots inside", || {
+        let mut rig = Rig::new(2);
+        let (slab, word, sum) = (rig.slab.clone(), rig.words(1, 0), rig.words(1, 0));
+        let (low, high) = (rig.words(1, 0), rig.words(1, 0));
+        let inner = two_branches(&mut rig, &low, &high);
+        let (mut more, mut start) = (increment(&rig, &sum), set(&rig, &low, 0));
+        let mut looped = rig
+            .stream
+            .device_loop(&slab, &word, 5, |body| {
+                more.launch(body)?;
+                start.launch(body)?;
+                body.mark_scalar::<u32>("start", "p1")?;
+                body.child(&inner)
+            })
+            .unwrap();
+        slab.write_from(&mut rig.stream, &word, &[1u32]).unwrap();
+        for (turn, (a, b)) in (1u32..).zip([(1u32, 2u32), (10, 20), (11, 20)]) {
+            looped.graph_mut().set_scalar("start", 0u32).unwrap();
+            looped.graph_mut().set_scalar("low", a).unwrap();
+            looped.graph_mut().set_scalar("high", b).unwrap();
+            looped.run(&mut rig.stream).unwrap();
+            assert_eq!(looped.iterations(&mut rig.stream).unwrap(), 5);
+            assert_eq!((rig.read::<u32>(&low)[0], rig.read::<u32>(&high)[0]), (a, b));
+            assert_eq!(rig.read::<u32>(&sum), [5 * turn]);
+        }
+    });
+}
+
 /// Meant for a process of its own, as every test of a GPU has.
 #[test]
 #[ignore = "needs a GPU: faults on purpose"]

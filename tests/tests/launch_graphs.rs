@@ -1142,3 +1142,190 @@ fn a_prefetched_buffer_given_back_during_a_capture_adds_nothing_to_it() {
     prefetcher.push(16, fill).unwrap();
     assert!(prefetcher.take(&mut rig.stream).unwrap().is_some(), "it is filled again");
 }
+
+/// A recording of two branches: `y += a * x`, and `y[2..] += b * x[2..]` beside it, with slots `a` and `b`.
+fn branched(rig: &mut Rig) -> Recording {
+    let half = |view: &BufferView, binding: u32, access| {
+        view.slice(8, 8).unwrap().bound_to(0, binding, access).unwrap()
+    };
+    let (low_y, low_x) = (rig.y.slice(0, 8).unwrap(), rig.x.slice(0, 8).unwrap());
+    let low = [
+        low_y.bound_to(0, 0, Access::StorageReadWrite).unwrap(),
+        low_x.bound_to(0, 1, Access::StorageRead).unwrap(),
+    ];
+    let high = [half(&rig.y, 0, Access::StorageReadWrite), half(&rig.x, 1, Access::StorageRead)];
+    let values = [1f32.to_le_bytes(), 2u32.to_le_bytes()].concat();
+    let bind = |views: &[BufferView]| {
+        let arguments = Arguments { views, by_value: &values };
+        rig.pipeline.bind(&rig.slab, arguments, Extent::Elements(2)).unwrap()
+    };
+    let (mut first, mut second) = (bind(&low), bind(&high));
+    let mut side = Stream::new(&rig.device).unwrap();
+    let recording = rig.stream.capture(|scope| {
+        let mut branch = scope.fork(&mut side)?;
+        first.launch(scope)?;
+        scope.mark_scalar::<f32>("a", "a")?;
+        second.launch(&mut branch)?;
+        branch.mark_scalar::<f32>("b", "a")?;
+        branch.mark_view("high", 0, 0)?;
+        scope.join(branch)
+    });
+    recording.unwrap()
+}
+
+#[test]
+fn slots_and_timestamps_of_a_child_are_those_of_the_graph_around_it() {
+    let mut rig = rig(4);
+    let inner = branched(&mut rig);
+    let mut own = increment(&rig);
+    let timed = rig.stream.capture(|scope| {
+        own.launch(scope)?;
+        scope.timestamp("inside")
+    });
+    let timed = timed.unwrap();
+    let recording = rig.stream.capture(|scope| {
+        scope.timestamp("start")?;
+        scope.child(&inner)?;
+        own.launch(scope)?;
+        // The same name once more: one slot, set at all its places.
+        scope.mark_scalar::<f32>("a", "a")?;
+        scope.child(&inner)?;
+        scope.child(&timed)?;
+        let again = scope.child(&timed).unwrap_err();
+        assert!(matches!(graph_error(again), GraphError::SlotType { slot, .. } if slot == "inside"));
+        own.launch(scope)?;
+        scope.mark_grid("b grid")
+    });
+    let recording = recording.unwrap();
+    let mut clash = rig.stream.begin_capture().unwrap();
+    own.launch(clash.scope()).unwrap();
+    clash.scope().mark_grid("b").unwrap();
+    let refused = clash.scope().child(&inner).unwrap_err();
+    assert!(matches!(graph_error(refused), GraphError::SlotType { slot, .. } if slot == "b"));
+    clash.abort();
+    let mut graph = recording.instantiate().unwrap();
+    let (a, b) = (graph.scalar_slot::<f32>("a").unwrap(), graph.scalar_slot::<f32>("b").unwrap());
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [5.0; 4], "two children, and three kernels of its own or of the third");
+    assert!(graph.nanoseconds_between("start", "inside").unwrap() > 0);
+    let before = rig.sim.calls("cuGraphExecKernelNodeSetParams_v2");
+    let made = allocations(|| {
+        graph.set(a, 10.0).unwrap();
+        graph.set(b, 100.0).unwrap();
+        graph.replay(&mut rig.stream).unwrap();
+    });
+    assert_eq!((rig.sim.calls("cuGraphExecKernelNodeSetParams_v2") - before, made), (5, 0));
+    // 2 * 10 from the children and 10 from the kernel that has the slot too; the other two kernels add 1 each.
+    let expected = |a: f32, b: f32| [3.0 * a + 2.0, 3.0 * a + 2.0, 2.0 * b + a + 2.0, 2.0 * b + a + 2.0];
+    let sum: Vec<f32> = expected(10.0, 100.0).iter().map(|more| 5.0 + more).collect();
+    assert_eq!(sums(&mut rig), sum);
+    // A view inside moves its lease as one outside does.
+    let (slab, other) = (rig.slab.clone(), rig.view(8));
+    slab.fill(&mut rig.stream, &other, 0).unwrap();
+    let high = graph.view_slot("high").unwrap();
+    graph.set_view(high, &other).unwrap();
+    assert!(slab.release(other).is_err(), "the graph holds it");
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(read(&mut rig, &other), [200.0; 2]);
+    // An update reaches what is inside, too: the recording's own values and view.
+    let differences = graph.differences(&recording);
+    assert!(differences.iter().all(|difference| difference.in_place), "{differences:?}");
+    assert_eq!(graph.update(&recording).unwrap(), 5);
+    slab.fill(&mut rig.stream, &rig.y, 0).unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [5.0; 4]);
+    assert_eq!(read(&mut rig, &other), [200.0; 2], "the view that it had is out of it");
+    rig.stream.synchronize().unwrap();
+    assert!(slab.release(other).is_ok());
+    graph.set(b, 3.0).unwrap();
+    slab.fill(&mut rig.stream, &rig.y, 0).unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [5.0, 5.0, 9.0, 9.0], "found by the same handle after an update");
+    // A driver that refuses one of the nodes inside leaves the graph as it was.
+    let other = rig.stream.capture(|scope| {
+        scope.timestamp("start")?;
+        scope.child(&inner)?;
+        own.launch(scope)?;
+        scope.mark_scalar::<f32>("a", "a")?;
+        scope.child(&inner)?;
+        scope.child(&timed)?;
+        own.launch(scope)?;
+        scope.mark_grid("b grid")
+    });
+    let other = other.unwrap();
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 2, 1);
+    assert!(matches!(graph.update(&other), Err(LaunchError::Driver(_))));
+    rig.sim.fail("cuGraphExecKernelNodeSetParams_v2", 0, 0);
+    slab.fill(&mut rig.stream, &rig.y, 0).unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [5.0, 5.0, 9.0, 9.0]);
+    assert!(graph.nanoseconds_between("start", "inside").unwrap() > 0);
+}
+
+#[test]
+fn slots_in_the_body_of_a_loop_and_in_branches_are_set_from_outside() {
+    let mut rig = rig(4);
+    let (slab, word) = (rig.slab.clone(), rig.view(4));
+    let inner = branched(&mut rig);
+    let mut kernel = increment(&rig);
+    let mut looped = rig
+        .stream
+        .device_loop(&slab, &word, 3, |body| {
+            kernel.launch(body)?;
+            body.mark_scalar::<f32>("step", "a")?;
+            // A child inside the body.
+            body.child(&inner)
+        })
+        .unwrap();
+    slab.write_from(&mut rig.stream, &word, &[1u32]).unwrap();
+    for (step, b, total) in [(1.0f32, 1.0f32, 6.0), (2.0, 1.0, 15.0), (2.0, 0.0, 21.0)] {
+        looped.graph_mut().set_scalar("step", step).unwrap();
+        looped.graph_mut().set_scalar("b", b).unwrap();
+        looped.run(&mut rig.stream).unwrap();
+        assert_eq!(looped.iterations(&mut rig.stream).unwrap(), 3);
+        assert_eq!(sums(&mut rig)[3], total);
+    }
+    let condition = Condition::new(&mut rig.stream, &slab, &word).unwrap();
+    let branch = rig.stream.capture(|scope| {
+        kernel.launch(scope)?;
+        scope.mark_scalar::<f32>("step", "a")
+    });
+    let branch = branch.unwrap();
+    let chosen = rig.stream.capture(|scope| scope.if_else(&condition, &branch, Some(&inner))).unwrap();
+    let mut graph = chosen.instantiate().unwrap();
+    slab.fill(&mut rig.stream, &rig.y, 0).unwrap();
+    graph.set_scalar("step", 7f32).unwrap();
+    graph.set_scalar("a", 4f32).unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [7.0; 4]);
+    slab.write_from(&mut rig.stream, &word, &[0u32]).unwrap();
+    graph.replay(&mut rig.stream).unwrap();
+    assert_eq!(sums(&mut rig), [11.0, 11.0, 8.0, 8.0]);
+    // The driver records no events where a condition decides.
+    let timed = rig.stream.capture(|scope| {
+        kernel.launch(scope)?;
+        scope.timestamp("inside")
+    });
+    let refused = rig.stream.capture(|scope| scope.if_else(&condition, &timed.unwrap(), None)).unwrap_err();
+    assert_eq!(graph_error(refused), GraphError::NotNestable { what: "a timestamp" });
+}
+
+#[test]
+fn a_thread_without_a_current_context_patches_what_changed() {
+    let mut rig = rig(4);
+    let (_recording, mut graph) = slotted(&mut rig, 2);
+    let slot = graph.scalar_slot::<f32>("a").unwrap();
+    let mut stream = Stream::new(&rig.device).unwrap();
+    // The simulated driver refuses what a real one dies of: a patch by a thread whose current context is none.
+    std::thread::scope(|scope| {
+        let patched = scope.spawn(|| {
+            graph.set(slot, 3.0).unwrap();
+            graph.upload(&mut stream).unwrap();
+            graph.set(slot, 5.0).unwrap();
+            graph.replay(&mut stream).unwrap();
+            stream.synchronize()
+        });
+        patched.join().unwrap().unwrap();
+    });
+    assert_eq!(sums(&mut rig), [10.0; 4]);
+}

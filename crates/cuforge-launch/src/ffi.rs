@@ -388,6 +388,7 @@ table! {
         graph_edges = "cuGraphGetEdges" since "10.0" (graph: RawGraph, from: *mut RawGraphNode, to: *mut RawGraphNode, count: *mut usize);
         graph_node_type = "cuGraphNodeGetType" since "10.0" (node: RawGraphNode, kind: *mut c_int);
         graph_add_child = "cuGraphAddChildGraphNode" since "10.0" (node: *mut RawGraphNode, graph: RawGraph, dependencies: *const RawGraphNode, count: usize, child: RawGraph);
+        graph_of_child = "cuGraphChildGraphNodeGetGraph" since "10.0" (node: RawGraphNode, graph: *mut RawGraph);
         graph_add_node = "cuGraphAddNode_v2" since "12.3" (node: *mut RawGraphNode, graph: RawGraph, dependencies: *const RawGraphNode, data: *const EdgeData, count: usize, parameters: *mut ConditionalNodeParams);
         graph_condition = "cuGraphConditionalHandleCreate" since "12.4" (handle: *mut u64, graph: RawGraph, context: RawContext, default: c_uint, flags: c_uint);
         graph_memset_params = "cuGraphMemsetNodeGetParams" since "10.0" (node: RawGraphNode, parameters: *mut MemsetNodeParams);

@@ -76,6 +76,11 @@ const UNSUPPORTED_FUNCTION_CHANGE: i32 = 7;
 impl Plan {
     /// Freezes a graph.
     pub(crate) fn of(graph: &Graph) -> Answer<Self> {
+        Self::within(graph, false)
+    }
+
+    /// Freezes a graph, which may be in the body of a condition: no events there, as measured.
+    fn within(graph: &Graph, conditional: bool) -> Answer<Self> {
         let inner = graph.inner().clone();
         let place: HashMap<u64, usize> =
             inner.nodes.iter().enumerate().map(|(at, node)| (node.handle, at)).collect();
@@ -83,12 +88,15 @@ impl Plan {
         for node in &inner.nodes {
             let payload = node.payload();
             let bodies = match &payload {
-                Payload::Child(child) => vec![Arc::new(Self::of(child)?)],
+                Payload::Child(child) => vec![Arc::new(Self::within(child, conditional)?)],
                 Payload::Conditional(conditional) => conditional
                     .bodies
                     .iter()
-                    .map(|body| Self::of(body).map(Arc::new))
+                    .map(|body| Self::within(body, true).map(Arc::new))
                     .collect::<Answer<_>>()?,
+                Payload::RecordEvent(_) | Payload::WaitEvent(_) if conditional => {
+                    return Err(Code::INVALID_VALUE);
+                }
                 _ => Vec::new(),
             };
             steps.push(Step { node: node.handle, payload, inner: bodies, enabled: true });

@@ -6,10 +6,11 @@ use crate::gate::Gate;
 use crate::graph::builtin;
 use crate::graph::counter::Counts;
 use crate::graph::handles::Template;
+use crate::graph::inside::{child_of, rename};
 use crate::graph::packed::{Packed, one_block};
 use crate::graph::pinned_view::PinnedView;
-use crate::graph::recorded::{Form, Work};
-use crate::graph::recording::Recording;
+use crate::graph::recorded::{Form, Recorded, Work};
+use crate::graph::recording::{Recording, Within};
 use crate::graph::scope::CaptureScope;
 use crate::graph_error::GraphError;
 use crate::launch::BoundLaunch;
@@ -125,10 +126,11 @@ impl CaptureScope<'_> {
         let _context = gate.within_context()?;
         let handle = new_handle(&gate, front.graph, 1, ASSIGN_DEFAULT)?;
         let end = condition.iteration(handle, most.max(1))?;
-        let recorded = body.nestable(&gate, true)?;
+        let mut recorded = body.nestable(&gate, Within::Loop)?;
+        self.check_slots(std::slice::from_ref(&recorded))?;
         condition.counts.record()?;
         let (node, graphs) = add(&gate, front.graph, &front.last, handle, form, 1)?;
-        let inside = fill(&gate, graphs[0], body.template())?;
+        let inside = fill(&gate, graphs[0], body.template(), &mut recorded)?;
         add_kernel(&gate, graphs[0], inside, &end)?;
         let counts = Some((condition.counts.clone(), condition.iteration.clone()));
         let word = condition.word.again()?;
@@ -144,14 +146,15 @@ impl CaptureScope<'_> {
         let gate = self.line().device().gate().clone();
         gate.api().need_conditions()?;
         let _context = gate.within_context()?;
-        let recorded =
-            bodies.iter().map(|body| body.nestable(&gate, false)).collect::<Result<Vec<_>, _>>()?;
+        let mut recorded =
+            bodies.iter().map(|body| body.nestable(&gate, Within::Branch)).collect::<Result<Vec<_>, _>>()?;
+        self.check_slots(&recorded)?;
         let handle = new_handle(&gate, self.front()?.graph, 0, 0)?;
         condition.setter(handle)?.launch(self)?;
         let front = self.front()?;
         let (node, graphs) = add(&gate, front.graph, &front.last, handle, form, bodies.len())?;
-        for (graph, body) in graphs.iter().zip(bodies) {
-            fill(&gate, *graph, body.template())?;
+        for ((graph, body), recorded) in graphs.iter().zip(bodies).zip(&mut recorded) {
+            fill(&gate, *graph, body.template(), recorded)?;
         }
         self.follow(
             node,
@@ -210,12 +213,19 @@ fn add(
     Ok((node, graphs.to_vec()))
 }
 
-/// Puts a recording into a conditional node's graph.
-fn fill(gate: &Gate, graph: RawGraph, body: &Template) -> Result<RawGraphNode, LaunchError> {
+/// Puts a recording into a conditional node's graph; its nodes take the names that they have there.
+fn fill(
+    gate: &Gate,
+    graph: RawGraph,
+    body: &Template,
+    recorded: &mut Recorded,
+) -> Result<RawGraphNode, LaunchError> {
     let mut node = ptr::null_mut();
     // SAFETY: both graphs are alive; the pointer is valid for one node. The driver copies the child.
     let status = unsafe { gate.api().graph_add_child(&raw mut node, graph, ptr::null(), 0, body.raw()) }?;
-    gate.check(status).map(|()| node)
+    gate.check(status)?;
+    rename(gate, body.raw(), child_of(gate, node)?, recorded)?;
+    Ok(node)
 }
 
 /// Adds a kernel behind `after`.

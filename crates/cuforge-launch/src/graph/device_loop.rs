@@ -122,6 +122,12 @@ impl DeviceLoop {
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
+
+    /// The same, for its slots: those that the body marked, set from the next run on. Runs are started by
+    /// [`run`](Self::run), which counts them.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
 }
 
 impl fmt::Debug for DeviceLoop {

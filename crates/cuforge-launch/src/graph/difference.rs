@@ -1,5 +1,6 @@
 //! Two graphs compared node by node, in words.
 
+use crate::graph::inside::{node, paths};
 use crate::graph::recorded::{KernelNode, Node, Recorded, Role, Work};
 use crate::graph::recording::Recording;
 use crate::graph::replay::Graph;
@@ -114,7 +115,7 @@ fn of_nodes(old: &Node, new: &Node, say: &mut impl FnMut(String, bool)) {
         }
         (Work::Child(a), Work::Child(b)) => {
             for inside in between(a, b) {
-                say(format!("in the child graph, {inside}"), false);
+                say(format!("in the child graph, {inside}"), inside.in_place);
             }
         }
         (
@@ -128,7 +129,7 @@ fn of_nodes(old: &Node, new: &Node, say: &mut impl FnMut(String, bool)) {
                 say(moved("the condition", &a.view, &c.view), false);
             }
             for inside in b.iter().zip(d).flat_map(|(b, d)| between(b, d)) {
-                say(format!("in {x}, {inside}"), false);
+                say(format!("in {x}, {inside}"), inside.in_place);
             }
         }
         (Work::Foreign(a), Work::Foreign(b)) if a == b => {
@@ -136,6 +137,33 @@ fn of_nodes(old: &Node, new: &Node, say: &mut impl FnMut(String, bool)) {
         }
         (a, b) if a.kind() == b.kind() => say(format!("{} from elsewhere", a.kind()), false),
         (a, b) => say(format!("{} became {}", a.kind(), b.kind()), false),
+    }
+}
+
+/// The numbers of the nodes that differ, of two graphs of one shape.
+pub(crate) fn changed(old: &Recorded, new: &Recorded) -> Vec<usize> {
+    let own = old.nodes.iter().zip(&new.nodes).map(|(a, b)| differs(&a.work, &b.work));
+    let inside = paths(old).into_iter().map(|path| {
+        node(&old.nodes, &path).zip(node(&new.nodes, &path)).is_some_and(|(a, b)| differs(&a.work, &b.work))
+    });
+    own.chain(inside).enumerate().filter_map(|(number, differs)| differs.then_some(number)).collect()
+}
+
+/// Whether two nodes differ in what can be changed in place.
+fn differs(old: &Work, new: &Work) -> bool {
+    match (old, new) {
+        (Work::Kernel(a), Work::Kernel(b)) => {
+            !Arc::ptr_eq(&a.pipeline.built, &b.pipeline.built)
+                || (a.geometry, &a.packed, &a.views) != (b.geometry, &b.packed, &b.views)
+        }
+        (Work::Fill { to: a, byte: x }, Work::Fill { to: b, byte: y }) => a.view != b.view || x != y,
+        (Work::Copy { from: a, to: b }, Work::Copy { from: c, to: d }) => {
+            a.view != c.view || b.view != d.view
+        }
+        (Work::Upload { from: a, to: b, bytes: x }, Work::Upload { from: c, to: d, bytes: y }) => {
+            !Arc::ptr_eq(a, c) || b.view != d.view || x != y
+        }
+        _ => false,
     }
 }
 

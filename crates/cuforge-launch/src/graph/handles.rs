@@ -57,56 +57,17 @@ impl Template {
 
     /// Its nodes. Two driver calls.
     pub(crate) fn nodes(&self) -> Result<Vec<RawGraphNode>, LaunchError> {
-        let api = self.gate.api();
-        let mut count = 0;
-        // SAFETY: the graph is alive; without an array the function tells the count.
-        self.gate.check(unsafe { api.graph_nodes(self.raw, ptr::null_mut(), &raw mut count) }?)?;
-        let mut nodes = vec![ptr::null_mut(); count];
-        if count > 0 {
-            // SAFETY: the array has room for `count` nodes.
-            self.gate.check(unsafe { api.graph_nodes(self.raw, nodes.as_mut_ptr(), &raw mut count) }?)?;
-        }
-        nodes.truncate(count);
-        Ok(nodes)
+        nodes_of(&self.gate, self.raw)
     }
 
     /// The kind of one of its nodes.
     pub(crate) fn kind(&self, node: RawGraphNode) -> Result<NodeKind, LaunchError> {
-        let mut kind = 0;
-        // SAFETY: the node is of this graph, which is alive; the pointer is valid for one number.
-        self.gate.check(unsafe { self.gate.api().graph_node_type(node, &raw mut kind) }?)?;
-        Ok(NodeKind::of(kind))
+        kind_of(&self.gate, node)
     }
 
     /// Its edges, each with whether it is programmatic.
     pub(crate) fn edges(&self) -> Result<Vec<(RawGraphNode, RawGraphNode, bool)>, LaunchError> {
-        let api = self.gate.api();
-        let mut count = 0;
-        let none = ptr::null_mut();
-        // SAFETY: the graph is alive; without arrays the function tells the count.
-        let asked = unsafe { api.graph_edges_v2(self.raw, none, none, ptr::null_mut(), &raw mut count) };
-        let has_data = asked.is_ok();
-        match asked {
-            Ok(status) => self.gate.check(status)?,
-            Err(_) => {
-                // SAFETY: as above, by the older function.
-                self.gate.check(unsafe { api.graph_edges(self.raw, none, none, &raw mut count) }?)?;
-            }
-        }
-        let (mut from, mut to) = (vec![ptr::null_mut(); count], vec![ptr::null_mut(); count]);
-        let mut data = vec![EdgeData::default(); count];
-        if count > 0 {
-            let (a, b, d) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr());
-            let status = if has_data {
-                // SAFETY: each array has room for `count` entries.
-                unsafe { api.graph_edges_v2(self.raw, a, b, d, &raw mut count) }
-            } else {
-                // SAFETY: as above.
-                unsafe { api.graph_edges(self.raw, a, b, &raw mut count) }
-            };
-            self.gate.check(status?)?;
-        }
-        Ok(from.into_iter().zip(to).zip(data).map(|((a, b), d)| (a, b, d.kind == PROGRAMMATIC)).collect())
+        edges_of(&self.gate, self.raw)
     }
 
     /// An executable graph of it.
@@ -137,6 +98,63 @@ impl Template {
         self.gate.check(unsafe { self.gate.api().graph_copy_params(node, &raw mut found) }?)?;
         Ok(found)
     }
+}
+
+/// The nodes of a graph that is alive. Two driver calls.
+pub(crate) fn nodes_of(gate: &Gate, graph: RawGraph) -> Result<Vec<RawGraphNode>, LaunchError> {
+    let api = gate.api();
+    let mut count = 0;
+    // SAFETY: the graph is alive; without an array the function tells the count.
+    gate.check(unsafe { api.graph_nodes(graph, ptr::null_mut(), &raw mut count) }?)?;
+    let mut nodes = vec![ptr::null_mut(); count];
+    if count > 0 {
+        // SAFETY: the array has room for `count` nodes.
+        gate.check(unsafe { api.graph_nodes(graph, nodes.as_mut_ptr(), &raw mut count) }?)?;
+    }
+    nodes.truncate(count);
+    Ok(nodes)
+}
+
+/// The kind of a node of a graph that is alive.
+pub(crate) fn kind_of(gate: &Gate, node: RawGraphNode) -> Result<NodeKind, LaunchError> {
+    let mut kind = 0;
+    // SAFETY: the node's graph is alive; the pointer is valid for one number.
+    gate.check(unsafe { gate.api().graph_node_type(node, &raw mut kind) }?)?;
+    Ok(NodeKind::of(kind))
+}
+
+/// The edges of a graph that is alive, each with whether it is programmatic.
+pub(crate) fn edges_of(
+    gate: &Gate,
+    graph: RawGraph,
+) -> Result<Vec<(RawGraphNode, RawGraphNode, bool)>, LaunchError> {
+    let api = gate.api();
+    let mut count = 0;
+    let none = ptr::null_mut();
+    // SAFETY: the graph is alive; without arrays the function tells the count.
+    let asked = unsafe { api.graph_edges_v2(graph, none, none, ptr::null_mut(), &raw mut count) };
+    let has_data = asked.is_ok();
+    match asked {
+        Ok(status) => gate.check(status)?,
+        Err(_) => {
+            // SAFETY: as above, by the older function.
+            gate.check(unsafe { api.graph_edges(graph, none, none, &raw mut count) }?)?;
+        }
+    }
+    let (mut from, mut to) = (vec![ptr::null_mut(); count], vec![ptr::null_mut(); count]);
+    let mut data = vec![EdgeData::default(); count];
+    if count > 0 {
+        let (a, b, d) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr());
+        let status = if has_data {
+            // SAFETY: each array has room for `count` entries.
+            unsafe { api.graph_edges_v2(graph, a, b, d, &raw mut count) }
+        } else {
+            // SAFETY: as above.
+            unsafe { api.graph_edges(graph, a, b, &raw mut count) }
+        };
+        gate.check(status?)?;
+    }
+    Ok(from.into_iter().zip(to).zip(data).map(|((a, b), d)| (a, b, d.kind == PROGRAMMATIC)).collect())
 }
 
 /// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`, `CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY`.

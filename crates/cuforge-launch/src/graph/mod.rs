@@ -11,6 +11,7 @@ pub(crate) mod difference;
 mod draw;
 mod feed;
 mod handles;
+mod inside;
 pub(crate) mod memory;
 mod packed;
 pub(crate) mod parameter_block;

@@ -125,8 +125,18 @@ pub(crate) struct KernelNode {
 pub(crate) struct Marked {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
-    /// Nodes, with the parameter's place among the kernel's parameters (for a view among its bound views).
-    pub(crate) places: Vec<(usize, usize)>,
+    pub(crate) places: Vec<Site>,
+}
+
+/// A place where a slot's value goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// The way to the kernel's node, further inside where a recording with slots was put into another one.
+    pub(crate) path: Box<[usize]>,
+    /// The node's number among all of the graph and of those inside; known once the recording is complete.
+    pub(crate) number: usize,
+    /// The parameter's place among the kernel's parameters; for a view among its bound views.
+    pub(crate) parameter: usize,
 }
 
 /// What a slot takes.

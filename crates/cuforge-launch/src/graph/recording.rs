@@ -20,7 +20,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(template: Template, recorded: Recorded) -> Self {
+    pub(crate) fn new(template: Template, mut recorded: Recorded) -> Self {
+        recorded.number_sites();
         Self { template: Arc::new(template), recorded }
     }
 
@@ -52,28 +53,39 @@ impl Recording {
         &self.recorded
     }
 
-    /// Its nodes for a graph around it, which takes no slots of it.
-    /// Results may be posted from it only where the host knows how many that makes.
-    pub(crate) fn nestable(&self, gate: &Arc<Gate>, with_posts: bool) -> Result<Recorded, LaunchError> {
+    /// Its nodes for a graph around it.
+    pub(crate) fn nestable(&self, gate: &Arc<Gate>, within: Within) -> Result<Recorded, LaunchError> {
         if !Arc::ptr_eq(self.template.gate(), gate) {
             return Err(LaunchError::OtherDevice { what: "recording" });
         }
-        if let Some(what) = unnestable(&self.recorded, with_posts) {
+        if let Some(what) = unnestable(&self.recorded, within) {
             return Err(GraphError::NotNestable { what }.into());
         }
         self.recorded.again()
     }
 }
 
-/// What a graph holds that cannot be part of another.
-fn unnestable(recorded: &Recorded, with_posts: bool) -> Option<&'static str> {
+/// What a recording becomes a part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Within {
+    /// A child node. The driver records events there.
+    Child,
+    /// A branch of a conditional node, which runs or does not: nobody knows how many results it posts.
+    Branch,
+    /// The body of a loop: so many results at most.
+    Loop,
+}
+
+/// What a graph holds that cannot be part of another. As measured (580.159.04), the driver makes no child of a graph with
+/// conditional nodes, and no executable graph with event records in a conditional node.
+fn unnestable(recorded: &Recorded, within: Within) -> Option<&'static str> {
     recorded.nodes.iter().find_map(|node| match &node.work {
         Work::Conditional { .. } => Some("a conditional node"),
-        Work::Timestamp { .. } => Some("a timestamp"),
-        Work::Child(child) => unnestable(child, with_posts),
+        Work::Timestamp { .. } if within != Within::Child => Some("a timestamp"),
+        Work::Child(child) => unnestable(child, within),
         Work::Kernel(kernel) => match kernel.role {
             Role::Feed(_) => Some("the feed of a parameter block"),
-            Role::Post(_) if !with_posts => Some("a post to a result ring"),
+            Role::Post(_) if within != Within::Loop => Some("a post to a result ring"),
             _ => None,
         },
         _ => None,

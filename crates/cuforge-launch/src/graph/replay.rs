@@ -1,8 +1,10 @@
 //! Executable graphs: replayed with one driver call, patched where a slot changed, dropped without a wait.
 
 use crate::error::LaunchError;
+use crate::events::Event;
 use crate::graph::feed::Feed;
 use crate::graph::handles::{Exec, Template};
+use crate::graph::inside::{Path, node, paths};
 use crate::graph::pinned_view::Uses;
 use crate::graph::recorded::{Form, Node, Recorded, Role, Work};
 use crate::graph::ring::Ring;
@@ -48,9 +50,10 @@ struct Attached {
 
 /// Which nodes differ from what the driver holds. Nothing here grows after the graph was made.
 pub(crate) struct Patches {
-    /// Nodes to be patched before the next replay, each once.
+    /// Nodes to be patched before the next replay, each once, by number: the graph's own by place, then those inside.
     dirty: Vec<usize>,
     state: Box<[NodeState]>,
+    inside: Box<[Path]>,
     /// Room to pack one kernel's arguments in, and values to pack with where only views are wanted.
     pub(crate) scratch: Box<[u8]>,
     pub(crate) zeros: Box<[u8]>,
@@ -135,10 +138,7 @@ impl Graph {
     /// [`LaunchError::DeviceLost`].
     pub fn nanoseconds_between(&self, start: &str, end: &str) -> Result<u64, LaunchError> {
         let find = |wanted: &str| {
-            let found = self.shadow.nodes.iter().find_map(|node| match &node.work {
-                Work::Timestamp { name, event } if name == wanted => Some(event),
-                _ => None,
-            });
+            let found = event(&self.shadow, wanted);
             found.ok_or_else(|| GraphError::NoSuchTimestamp { name: wanted.to_owned() })
         };
         let (start, end) = (find(start)?, find(end)?);
@@ -163,13 +163,27 @@ impl Graph {
             return Ok(());
         }
         let _context = template.gate().within_context()?;
-        while let Some(&place) = patches.dirty.last() {
-            patch_node(exec, template, &shadow.nodes[place], &mut patches.state[place])?;
+        while let Some(&number) = patches.dirty.last() {
+            let found = match number.checked_sub(shadow.nodes.len()) {
+                None => shadow.nodes.get(number),
+                Some(inside) => patches.inside.get(inside).and_then(|path| node(&shadow.nodes, path)),
+            };
+            if let Some(node) = found {
+                patch_node(exec, template, node, &mut patches.state[number])?;
+            }
             patches.dirty.pop();
-            patches.state[place].dirty = false;
+            patches.state[number].dirty = false;
         }
         Ok(())
     }
+}
+
+/// The event of a timestamp of the graph or of one inside.
+fn event<'r>(recorded: &'r Recorded, wanted: &str) -> Option<&'r Arc<Event>> {
+    recorded.nodes.iter().find_map(|node| match &node.work {
+        Work::Timestamp { name, event } if name == wanted => Some(event),
+        work => work.inside().iter().find_map(|inner| event(inner, wanted)),
+    })
 }
 
 fn patch_node(
@@ -256,9 +270,12 @@ impl Attached {
 
 impl Patches {
     fn of(shadow: &Recorded) -> Self {
+        let inside = paths(shadow);
+        let nodes = shadow.nodes.len() + inside.len();
         let mut patches = Self {
-            dirty: Vec::with_capacity(shadow.nodes.len()),
-            state: vec![NodeState::default(); shadow.nodes.len()].into(),
+            dirty: Vec::with_capacity(nodes),
+            state: vec![NodeState::default(); nodes].into(),
+            inside: inside.into(),
             scratch: Box::default(),
             zeros: Box::default(),
         };
@@ -268,7 +285,8 @@ impl Patches {
 
     /// Makes room for the kernels of another shadow with as many nodes.
     pub(crate) fn refit(&mut self, shadow: &Recorded) {
-        let kernels = shadow.nodes.iter().filter_map(|node| match &node.work {
+        let inside = self.inside.iter().filter_map(|path| node(&shadow.nodes, path));
+        let kernels = shadow.nodes.iter().chain(inside).filter_map(|node| match &node.work {
             Work::Kernel(kernel) => Some(&kernel.pipeline.built.layout),
             _ => None,
         });
@@ -280,10 +298,10 @@ impl Patches {
 
     /// The node is to be patched before the next replay. No allocation.
     #[inline]
-    pub(crate) fn changed(&mut self, place: usize) {
-        if !self.state[place].dirty {
-            self.state[place].dirty = true;
-            self.dirty.push(place);
+    pub(crate) fn changed(&mut self, number: usize) {
+        if !self.state[number].dirty {
+            self.state[number].dirty = true;
+            self.dirty.push(number);
         }
     }
 }

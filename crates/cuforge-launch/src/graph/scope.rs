@@ -3,10 +3,11 @@
 use crate::error::LaunchError;
 use crate::ffi::{RawGraphNode, RawStream};
 use crate::gate::Gate;
+use crate::graph::inside::{child_of, rename, timestamps};
 use crate::graph::pinned_view::PinnedView;
 use crate::graph::recorded::{KernelNode, Role, Work};
 use crate::graph::recorder::{Front, Recorder};
-use crate::graph::recording::Recording;
+use crate::graph::recording::{Recording, Within};
 use crate::graph_error::{GraphError, NodeKind};
 use crate::mapped::MappedWords;
 use crate::pinned::PinnedBuffer;
@@ -161,11 +162,7 @@ impl<'s> CaptureScope<'s> {
     /// [`GraphError::SlotType`] for a name that is taken; as [`fill`](Self::fill).
     pub fn timestamp(&mut self, name: &str) -> Result<(), LaunchError> {
         self.recorder.borrow().admit()?;
-        let taken = |work: &Work| matches!(work, Work::Timestamp { name: known, .. } if known == name);
-        if self.recorder.borrow().recorded.nodes.iter().any(|node| taken(&node.work)) {
-            let (is, asked) = ("a timestamp".to_owned(), "another one".to_owned());
-            return Err(GraphError::SlotType { slot: name.to_owned(), is, asked }.into());
-        }
+        self.new_timestamp(name)?;
         let event = Arc::new(self.line.device().events().take_for_good(true)?);
         let recorded = event.clone();
         self.record(
@@ -176,13 +173,17 @@ impl<'s> CaptureScope<'s> {
         )
     }
 
-    /// Puts another recording in here as one node. It can go into several graphs.
+    /// Puts another recording in here as one node. It can go into several graphs. Its slots and timestamps are those of the
+    /// graph around it, by the same names; slots of one name are set together.
     ///
     /// # Errors
-    /// [`GraphError::NotNestable`] for one with conditional nodes, timestamps, a parameter block or a result ring;
+    /// [`GraphError::NotNestable`] for one with conditional nodes, a parameter block or a result ring;
+    /// [`GraphError::SlotType`] for a slot of another type by the same name, or a timestamp's name that is taken;
     /// [`LaunchError::OtherDevice`]; those of the driver.
     pub fn child(&mut self, recording: &Recording) -> Result<(), LaunchError> {
-        let work = Work::Child(recording.nestable(self.line.device().gate(), false)?);
+        let mut recorded = recording.nestable(self.line.device().gate(), Within::Child)?;
+        self.check_slots(std::slice::from_ref(&recorded))?;
+        timestamps(&recorded).into_iter().try_for_each(|name| self.new_timestamp(name))?;
         self.line.device().gate().api().need_children()?;
         let child = recording.template().raw();
         let front = self.front()?;
@@ -193,7 +194,8 @@ impl<'s> CaptureScope<'s> {
         // The driver copies the child.
         let status = unsafe { gate.api().graph_add_child(&raw mut node, front.graph, last, count, child) }?;
         gate.check(status)?;
-        self.follow(node, work)
+        rename(&gate, child, child_of(&gate, node)?, &mut recorded)?;
+        self.follow(node, Work::Child(recorded))
     }
 
     /// Lets another library record to the capture: `submit` gets the raw stream. It says how many nodes of which kind
@@ -319,7 +321,17 @@ impl<'s> CaptureScope<'s> {
         };
         gate.check(status)?;
         self.last = Some(self.recorder.borrow_mut().push(node, work));
+        self.take_slots();
         Ok(())
+    }
+
+    /// No timestamp of the capture has that name.
+    fn new_timestamp(&self, name: &str) -> Result<(), LaunchError> {
+        if !timestamps(&self.recorder.borrow().recorded).contains(&name) {
+            return Ok(());
+        }
+        let (is, asked) = ("a timestamp".to_owned(), "another one".to_owned());
+        Err(GraphError::SlotType { slot: name.to_owned(), is, asked }.into())
     }
 
     /// Submits, takes the node's name, and records what it does.

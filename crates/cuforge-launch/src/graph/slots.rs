@@ -1,8 +1,9 @@
 //! Slots: arguments, grids and views marked while capturing, set later, handed to the driver where they changed.
 
 use crate::error::LaunchError;
+use crate::graph::inside::{kernel, kernel_mut, paths};
 use crate::graph::pinned_view::lease_used;
-use crate::graph::recorded::{KernelNode, Marked, Role, SlotKind, Work};
+use crate::graph::recorded::{KernelNode, Marked, Recorded, Role, Site, SlotKind, Work};
 use crate::graph::replay::Graph;
 use crate::graph::scope::CaptureScope;
 use crate::graph_error::GraphError;
@@ -146,14 +147,63 @@ impl CaptureScope<'_> {
         };
         let (kind, at) = find(kernel)?;
         match recorded.slots.iter_mut().find(|known| known.name == slot) {
-            Some(known) if known.kind == kind => known.places.push((node, at)),
-            Some(known) => return Err(wrong(slot, known.kind, &kind.to_string()).into()),
-            None => {
-                let places = vec![(node, at)];
-                recorded.slots.push(Marked { name: slot.to_owned(), kind, places });
+            Some(known) if known.kind != kind => {
+                return Err(wrong(slot, known.kind, &kind.to_string()).into());
+            }
+            _ => {}
+        }
+        let site = Site { path: [node].into(), number: node, parameter: at };
+        recorded.add_site(slot, kind, site);
+        Ok(())
+    }
+
+    /// Slots of recordings that are to be put in here do not contradict those of the capture, nor each other.
+    pub(crate) fn check_slots(&self, recordings: &[Recorded]) -> Result<(), LaunchError> {
+        let recorder = self.recorder().borrow();
+        let inner = || recordings.iter().flat_map(|recorded| &recorded.slots);
+        for slot in inner() {
+            let mut known = recorder.recorded.slots.iter().chain(inner());
+            if let Some(other) = known.find(|known| known.name == slot.name && known.kind != slot.kind) {
+                return Err(wrong(&slot.name, other.kind, &slot.kind.to_string()).into());
             }
         }
         Ok(())
+    }
+
+    /// The slots of the graphs inside the last node are the capture's too.
+    pub(crate) fn take_slots(&mut self) {
+        let Some(place) = self.last() else { return };
+        let recorded = &mut self.recorder().borrow_mut().recorded;
+        let inside = recorded.nodes[place].work.inside().iter().enumerate();
+        let found: Vec<_> =
+            inside.flat_map(|(at, inner)| inner.slots.iter().map(move |slot| (at, slot.clone()))).collect();
+        for (graph, slot) in found {
+            for site in slot.places {
+                let path = [&[place, graph], &*site.path].concat().into();
+                recorded.add_site(&slot.name, slot.kind, Site { path, ..site });
+            }
+        }
+    }
+}
+
+impl Recorded {
+    /// A slot's value goes there too.
+    fn add_site(&mut self, slot: &str, kind: SlotKind, site: Site) {
+        match self.slots.iter_mut().find(|known| known.name == slot) {
+            Some(known) => known.places.push(site),
+            None => self.slots.push(Marked { name: slot.to_owned(), kind, places: vec![site] }),
+        }
+    }
+
+    /// Numbers the nodes that have slots; the recording is complete.
+    pub(crate) fn number_sites(&mut self) {
+        let (own, inside) = (self.nodes.len(), paths(self));
+        for site in self.slots.iter_mut().flat_map(|slot| &mut slot.places) {
+            site.number = match *site.path {
+                [place] => place,
+                _ => own + inside.iter().position(|path| *path == site.path).unwrap_or_default(),
+            };
+        }
     }
 }
 
@@ -216,14 +266,14 @@ impl Graph {
     pub fn set<T: Pod>(&mut self, slot: ValueSlot<T>, value: T) -> Result<(), LaunchError> {
         let index = self.index(slot.at)?;
         let bytes = bytemuck::bytes_of(&value);
-        for &(node, parameter) in &self.shadow.slots[index].places {
-            let Work::Kernel(kernel) = &mut self.shadow.nodes[node].work else { continue };
-            let field = kernel.pipeline.built.layout.fields().nth(parameter);
+        for site in &self.shadow.slots[index].places {
+            let Some(kernel) = kernel_mut(&mut self.shadow.nodes, &site.path) else { continue };
+            let field = kernel.pipeline.built.layout.fields().nth(site.parameter);
             let place = field.and_then(|(at, size)| kernel.packed.get_mut(at..at + size));
             // Type and size were checked when the slot was marked and found.
             if let Some(place) = place.filter(|place| **place != *bytes && place.len() == bytes.len()) {
                 place.copy_from_slice(bytes);
-                self.patches.changed(node);
+                self.patches.changed(site.number);
             }
         }
         Ok(())
@@ -248,16 +298,16 @@ impl Graph {
             let geometry = LaunchGeometry { grid, ..kernel.geometry };
             kernel.pipeline.built.geometry(Extent::Geometry(geometry))
         };
-        for &(node, _) in &self.shadow.slots[index].places {
-            if let Work::Kernel(kernel) = &self.shadow.nodes[node].work {
+        for site in &self.shadow.slots[index].places {
+            if let Some(kernel) = kernel(&self.shadow.nodes, &site.path) {
                 with_grid(kernel)?;
             }
         }
-        for &(node, _) in &self.shadow.slots[index].places {
-            let Work::Kernel(kernel) = &mut self.shadow.nodes[node].work else { continue };
+        for site in &self.shadow.slots[index].places {
+            let Some(kernel) = kernel_mut(&mut self.shadow.nodes, &site.path) else { continue };
             if kernel.geometry.grid != grid {
                 kernel.geometry.grid = grid;
-                self.patches.changed(node);
+                self.patches.changed(site.number);
             }
         }
         Ok(())
@@ -272,26 +322,31 @@ impl Graph {
     /// nothing is changed.
     pub fn set_view(&mut self, slot: ViewSlot, view: &BufferView) -> Result<(), LaunchError> {
         let index = self.index(slot.0)?;
-        let Some(Work::Kernel(first)) =
-            self.shadow.slots[index].places.first().map(|(node, _)| &self.shadow.nodes[*node].work)
-        else {
+        let first = self.shadow.slots[index].places.first();
+        let Some(first) = first.and_then(|site| kernel(&self.shadow.nodes, &site.path)) else {
             return Ok(());
         };
         // Held until every place holds it, so that it cannot go away between the check of one and the next.
         let _held = first.slab.pins().pin(view)?;
         for commit in [false, true] {
             for place in 0..self.shadow.slots[index].places.len() {
-                let (node, at) = self.shadow.slots[index].places[place];
-                self.rebind(node, at, view, commit)?;
+                self.rebind(index, place, view, commit)?;
             }
         }
         Ok(())
     }
 
     /// Checks the view against one kernel, and puts it there if so wanted.
-    fn rebind(&mut self, node: usize, at: usize, view: &BufferView, commit: bool) -> Result<(), LaunchError> {
-        let Work::Kernel(kernel) = &mut self.shadow.nodes[node].work else { return Ok(()) };
-        let kernel = &mut **kernel;
+    fn rebind(
+        &mut self,
+        slot: usize,
+        place: usize,
+        view: &BufferView,
+        commit: bool,
+    ) -> Result<(), LaunchError> {
+        let site = &self.shadow.slots[slot].places[place];
+        let Some(kernel) = kernel_mut(&mut self.shadow.nodes, &site.path) else { return Ok(()) };
+        let at = site.parameter;
         let old = kernel.views[at];
         let new = view.bound_to(old.group(), old.binding(), old.access())?;
         if new == old {
@@ -317,7 +372,7 @@ impl Graph {
         }
         let before = std::mem::replace(&mut kernel.leases[at], lease);
         lease_used(&kernel.slab, &before, &self.uses);
-        self.patches.changed(node);
+        self.patches.changed(site.number);
         Ok(())
     }
 

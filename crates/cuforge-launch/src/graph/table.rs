@@ -58,7 +58,8 @@ impl NodeTable {
     pub(crate) fn of(recorded: &Recorded) -> Self {
         let row = |place: usize, work: &Work| {
             let before = recorded.edges.iter().filter(|(_, to, _)| *to == place);
-            let on = recorded.slots.iter().filter(|slot| slot.places.iter().any(|(node, _)| *node == place));
+            let on =
+                recorded.slots.iter().filter(|slot| slot.places.iter().any(|site| *site.path == [place]));
             NodeRow {
                 depends_on: before.map(|(from, _, programmatic)| (*from, *programmatic)).collect(),
                 slots: on.map(|slot| slot.name.clone()).collect(),

@@ -1,8 +1,8 @@
 //! A graph updated from a new capture: only what differs is handed to the driver, or nothing at all.
 
 use crate::error::LaunchError;
-use crate::graph::difference::between;
-use crate::graph::recorded::Work;
+use crate::graph::difference::{between, changed};
+use crate::graph::inside::take_names;
 use crate::graph::recording::Recording;
 use crate::graph::replay::Graph;
 use crate::graph_error::GraphError;
@@ -26,29 +26,19 @@ impl Graph {
         if let Some(first) = differences.iter().find(|difference| !difference.in_place) {
             return Err(GraphError::Differs { difference: first.to_string() }.into());
         }
-        let mut changed: Vec<usize> = differences.iter().filter_map(|difference| difference.node).collect();
-        changed.dedup();
+        let changed = changed(&self.shadow, recording.recorded());
         if changed.is_empty() {
             return Ok(0);
         }
         let mut new = recording.recorded().again()?;
         // The driver knows the nodes by the names of the first capture, and records that one's events.
-        for (old, new) in self.shadow.nodes.iter_mut().zip(&mut new.nodes) {
-            new.raw = old.raw;
-            if matches!(old.work, Work::Timestamp { .. }) {
-                std::mem::swap(&mut old.work, &mut new.work);
-            }
-        }
+        take_names(&mut self.shadow.nodes, &mut new.nodes);
         let mut old = std::mem::replace(&mut self.shadow, new);
         self.patches.refit(&self.shadow);
         changed.iter().for_each(|place| self.patches.changed(*place));
         if let Err(error) = self.patch() {
             std::mem::swap(&mut self.shadow, &mut old);
-            for (kept, new) in self.shadow.nodes.iter_mut().zip(&mut old.nodes) {
-                if matches!(kept.work, Work::Timestamp { .. }) {
-                    std::mem::swap(&mut kept.work, &mut new.work);
-                }
-            }
+            take_names(&mut old.nodes, &mut self.shadow.nodes);
             self.patches.refit(&self.shadow);
             changed.iter().for_each(|place| self.patches.changed(*place));
             return Err(error);

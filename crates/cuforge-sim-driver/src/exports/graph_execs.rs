@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::boundary::{In, Out, exports};
 use crate::capture;
 use crate::codes::{Answer, Code};
+use crate::context::Context;
 use crate::driver::Driver;
 use crate::exec::{Exec, Plan};
 use crate::exports::copies::Copy3;
@@ -36,7 +37,7 @@ pub(crate) struct UpdateResult {
 
 exports! {
     Initialised cuGraphInstantiateWithFlags(exec: Out<u64>, graph: u64, flags: u64) since 11040,
-    "Auto free on launch; upload and node priority change nothing; launch from the device is NOT_SUPPORTED. A graph with conditions can be instantiated once at a time.", |driver| {
+    "Auto free on launch; upload and node priority change nothing; launch from the device is NOT_SUPPORTED. Events in the body of a condition are INVALID_VALUE. A graph with conditions can be instantiated once at a time.", |driver| {
         exec.required()?;
         exec.put(Exec::new(&driver.execs, &*driver.tables.graphs.get(graph)?, flags)?.handle)
     }
@@ -82,7 +83,8 @@ exports! {
     }
 
     Initialised cuGraphExecKernelNodeSetParams_v2(exec: u64, node: u64, params: In<KernelParams>) since 12000,
-    "For later replays; the function must be of the same context.", |driver| {
+    "For later replays; the function must be of the same context. INVALID_CONTEXT on a thread without a current one: a real driver dies there.", |driver| {
+        Context::current()?;
         let new = params.get()?.payload(driver)?;
         driver.execs.get(exec)?.change(node, |step| match (&step.payload, new) {
             (Payload::Kernel(was), Payload::Kernel(now)) if was.function.context == now.function.context => {
