@@ -19,10 +19,6 @@ use crate::process::{self, Captured};
 const SOAK: &str = "soak";
 /// What `needs a GPU: faults on purpose` marks: it is left out under sanitizers alone, which would report the fault.
 const FAULTS: &str = "faults on purpose";
-/// What `needs a GPU: loops on the device` marks: left out under sanitizers alone. compute-sanitizer 2025.3.1 does not
-/// follow the body of a conditional WHILE node: synccheck takes any barrier there for a divergent one, in graphs made by
-/// hand too, and memcheck and initcheck were seen to end such a graph with an illegal address on one machine of two.
-const LOOPS: &str = "loops on the device";
 /// Bytes of a failed test's output that are kept, its end.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -100,8 +96,8 @@ fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
 
 fn left_out(case: &Case, rules: &Rules<'_>) -> Option<String> {
     let special = case.special.as_deref()?;
-    let (soak, bare) = (special.starts_with(SOAK), special.starts_with(FAULTS) || special.starts_with(LOOPS));
-    let left_out = (rules.simulated && !bare) || (rules.sanitizer.is_some() && (soak || bare));
+    let (soak, faults) = (special.starts_with(SOAK), special.starts_with(FAULTS));
+    let left_out = (rules.simulated && !faults) || (rules.sanitizer.is_some() && (soak || faults));
     left_out.then(|| special.to_owned())
 }
 
@@ -226,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn soaks_loops_and_faults_on_purpose_are_left_out_under_sanitizers_and_all_but_soaks_run_on_the_simulated_device()
+    fn soaks_and_faults_on_purpose_are_left_out_under_sanitizers_and_only_faults_run_on_the_simulated_device()
     {
         let sanitizer = || Some((Tool::Memcheck, PathBuf::from("compute-sanitizer")));
         let scratch = std::env::temp_dir();
@@ -249,7 +245,7 @@ mod tests {
             left_out(&case, &rules)
         };
         for (special, under_sanitizer, on_simulated) in
-            [("soak: 9 rounds", true, true), (FAULTS, true, false), (LOOPS, true, false), ("clusters", false, true)]
+            [("soak: 9 rounds", true, true), (FAULTS, true, false), ("clusters", false, true)]
         {
             assert_eq!(left(special, sanitizer(), false).is_some(), under_sanitizer, "{special}");
             assert_eq!(left(special, None, true).is_some(), on_simulated, "{special}");

@@ -116,8 +116,7 @@ pub(crate) struct Rules<'a> {
 
 /// Tests that say this, and no more, run on the simulated device as well; one that says something else (`needs a GPU: why`)
 /// needs silicon.
-const FOR_A_GPU: [&str; 3] =
-    ["needs a GPU", "needs a GPU: faults on purpose", "needs a GPU: loops on the device"];
+const FOR_A_GPU: [&str; 2] = ["needs a GPU", "needs a GPU: faults on purpose"];
 
 impl Rules<'_> {
     /// Whether a test that is ignored for `reason` can run here after all.
