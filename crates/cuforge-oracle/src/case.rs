@@ -431,7 +431,8 @@ impl CaseBuilder {
         self
     }
 
-    /// Says that the buffer named last is a matrix with rows of so many elements: reports draw it as one.
+    /// Says that the buffer named last is a matrix with rows of so many elements: reports draw it as one,
+    /// and constant or masked rows of other [`Inputs`] are such rows.
     pub fn with_rows_of(mut self, elements: u64) -> Self {
         if let Some(buffer) = self.interface.buffers.last_mut() {
             buffer.row_elements = Some(elements);

@@ -51,7 +51,7 @@ pub struct Buffer {
     pub group: u32,
     /// Binding within the group.
     pub binding: u32,
-    /// Elements of a row, if it is a matrix: for pictures alone.
+    /// Elements of a row, if it is a matrix: for pictures, and for inputs that are made by rows.
     pub row_elements: Option<u64>,
 }
 

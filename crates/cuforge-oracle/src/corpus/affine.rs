@@ -1,7 +1,8 @@
 //! Affine: `output = input * scale + bias`, the smallest kernel that has a guard.
 
 use super::kernel::{CorpusKernel, Written};
-use super::shape::{Shape, flat};
+use super::lists;
+use super::shape::Shape;
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -16,15 +17,14 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     shipped: include_str!("../../kernels/ptx/affine.ptx"),
     written: Some(Written {
         text: include_str!("../../kernels/affine.ptx"),
-        schedules: || vec![flat(256, 4), flat(64, 1), flat(96, 3), flat(1024, 1)],
+        schedules: lists::written_elementwise,
     }),
     axes: &["n"],
     real: &[(1 << 20) + 3],
     mutated: &[4095],
-    // The others than 4096 end within each of the default schedule's four items.
-    small: &[&[4095], &[4096], &[1], &[300], &[1600]],
+    small: lists::LENGTHS,
     parameters,
-    schedules,
+    schedules: lists::elementwise,
     case,
 };
 
@@ -33,22 +33,6 @@ fn parameters() -> Vec<Parameter> {
         Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
         Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
         Parameter::Uniform { bytes: 16, align: 8 },
-    ]
-}
-
-fn schedules() -> Vec<Schedule> {
-    vec![
-        flat(256, 4),
-        flat(64, 1),
-        flat(128, 2),
-        flat(128, 8),
-        flat(256, 1),
-        flat(256, 2),
-        flat(512, 4),
-        flat(1024, 1),
-        flat(1024, 4),
-        // Neither the block nor the item count is a power of two.
-        flat(96, 3),
     ]
 }
 

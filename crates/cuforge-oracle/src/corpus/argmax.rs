@@ -44,6 +44,8 @@ fn schedules() -> Vec<Schedule> {
         rows(512, 1, 2),
         rows(1024, 1, 1),
         rows(96, 1, 3),
+        rows(160, 1, 1),
+        rows(32, 16, 4),
     ]
 }
 
@@ -52,6 +54,7 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let rows_of_block = schedule.workgroup_size[1].max(1);
     Case::builder(spec, Argmax)
         .input("input", Element::F32, shape.area(0, 1), rows_with_ties(width))
+        .with_rows_of(width.into())
         .output("indices", Element::U32, rows.into())
         .uniform("rows", rows)
         .uniform("width", width)

@@ -1,7 +1,8 @@
 //! `y = factor * x + y` in place, in double precision.
 
 use super::kernel::{CorpusKernel, Written};
-use super::shape::{Shape, flat};
+use super::lists;
+use super::shape::Shape;
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -17,14 +18,14 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     shipped: include_str!("../../kernels/ptx/axpy_f64.ptx"),
     written: Some(Written {
         text: include_str!("../../kernels/axpy_f64.ptx"),
-        schedules: || vec![flat(256, 4), flat(64, 1), flat(96, 3), flat(1024, 1)],
+        schedules: lists::written_elementwise,
     }),
     axes: &["n"],
     real: &[200_003],
     mutated: &[4095],
-    small: &[&[4095], &[4096], &[1], &[300], &[1600]],
+    small: lists::LENGTHS,
     parameters,
-    schedules,
+    schedules: lists::elementwise,
     case,
 };
 
@@ -33,21 +34,6 @@ fn parameters() -> Vec<Parameter> {
         Parameter::buffer("x", 0, Element::F64, Access::StorageRead),
         Parameter::buffer("y", 1, Element::F64, Access::StorageReadWrite),
         Parameter::Uniform { bytes: 16, align: 8 },
-    ]
-}
-
-fn schedules() -> Vec<Schedule> {
-    vec![
-        flat(256, 4),
-        flat(64, 1),
-        flat(128, 2),
-        flat(128, 8),
-        flat(256, 1),
-        flat(256, 2),
-        flat(512, 4),
-        flat(1024, 1),
-        flat(1024, 4),
-        flat(96, 3),
     ]
 }
 

@@ -1,7 +1,8 @@
 //! A bias a column and the Gaussian error linear unit, by its approximation with the hyperbolic tangent.
 
 use super::kernel::CorpusKernel;
-use super::shape::{Shape, flat};
+use super::lists;
+use super::shape::Shape;
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -20,7 +21,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     mutated: &[13, 311],
     small: &[&[13, 311], &[64, 64], &[1, 1], &[1000, 3], &[5, 300]],
     parameters,
-    schedules,
+    schedules: lists::elementwise,
     case,
 };
 
@@ -33,28 +34,15 @@ fn parameters() -> Vec<Parameter> {
     ]
 }
 
-fn schedules() -> Vec<Schedule> {
-    vec![
-        flat(256, 4),
-        flat(64, 1),
-        flat(128, 2),
-        flat(128, 8),
-        flat(256, 1),
-        flat(256, 2),
-        flat(512, 4),
-        flat(1024, 1),
-        flat(1024, 2),
-        flat(96, 3),
-    ]
-}
-
 fn case(spec: KernelSpec, shape: &Shape, _: &Schedule) -> CaseBuilder {
     let (rows, columns) = (shape.axis(0), shape.axis(1));
     Case::builder(spec, BiasGelu)
         // Where the function bends, and where it is as good as zero or its argument.
         .input("input", Element::F32, shape.area(0, 1), Fill::Normal { mean: 0.0, deviation: 2.5 })
+        .with_rows_of(columns.into())
         .input("bias", Element::F32, columns.into(), Fill::Uniform { low: -1.0, high: 1.0 })
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(columns.into())
         .uniform("rows", rows)
         .uniform("columns", columns)
         .extent(Extent::Elements(shape.area(0, 1)))

@@ -47,6 +47,8 @@ fn schedules() -> Vec<Schedule> {
         schedule(512, 1024),
         schedule(256, 2048),
         schedule(1024, 2048),
+        schedule(512, 2048),
+        schedule(32, 1024),
     ]
 }
 
@@ -54,6 +56,7 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let (rows, width) = (shape.axis(0), shape.axis(1));
     Case::builder(spec, BitonicSort)
         .inout("keys", Element::U32, shape.area(0, 1), unlike_rows(width))
+        .with_rows_of(width.into())
         .uniform("rows", rows)
         .uniform("width", width)
         .extent(blocks(schedule, rows, 1))

@@ -1,13 +1,14 @@
 //! Sums of the columns of a matrix, as gradients of a bias are.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, blocks, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::{Real, Summation};
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Element, KernelSpec, Schedule};
 
 pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     name: "column_sum",
@@ -19,18 +20,10 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     real: &[509, 500],
     mutated: &[53, 75],
     small: &[&[53, 75], &[64, 64], &[1, 1], &[1000, 3], &[5, 300]],
-    parameters,
+    parameters: || lists::one_to_one(8),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
-        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
 
 fn schedules() -> Vec<Schedule> {
     vec![
@@ -44,6 +37,8 @@ fn schedules() -> Vec<Schedule> {
         rows(128, 2, 8),
         rows(128, 8, 1),
         rows(24, 5, 3),
+        rows(32, 32, 1),
+        rows(48, 7, 2),
     ]
 }
 
@@ -54,6 +49,7 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let depth = u64::from(rows.div_ceil(threads)) + u64::from(threads);
     Case::builder(spec, ColumnSum { summation: Summation::Depth(depth) })
         .input("input", Element::F32, shape.area(0, 1), cancelling(columns))
+        .with_rows_of(columns.into())
         .output("output", Element::F32, columns.into())
         .uniform("rows", rows)
         .uniform("columns", columns)

@@ -45,6 +45,8 @@ fn schedules() -> Vec<Schedule> {
         flat(512, 1),
         flat(1024, 1),
         flat(96, 3),
+        flat(256, 4),
+        flat(160, 1),
     ]
 }
 
@@ -52,7 +54,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let (rows, width) = (shape.axis(0), shape.axis(1));
     Case::builder(spec, Compact)
         .input("input", Element::F32, shape.area(0, 1), around_the_threshold(width))
+        .with_rows_of(width.into())
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(width.into())
         .output("counts", Element::U32, rows.into())
         .uniform("rows", rows)
         .uniform("width", width)

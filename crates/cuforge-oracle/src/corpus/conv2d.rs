@@ -49,6 +49,8 @@ fn schedules() -> Vec<Schedule> {
         rows(32, 16, 1),
         rows(24, 5, 2),
         rows(7, 3, 1),
+        rows(32, 2, 8),
+        rows(13, 11, 3),
     ]
 }
 
@@ -60,9 +62,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let values = || Fill::Uniform { low: -1.0, high: 1.0 };
     Case::builder(spec, Conv2d)
         .input("input", Element::F32, u64::from(channels) * shape.area(2, 3), values())
+        .with_rows_of(width.into())
         .input("weights", Element::F32, shape.area(0, 1) * (TAPS * TAPS) as u64, values())
         .input("bias", Element::F32, filters.into(), values())
         .output("output", Element::F32, u64::from(filters) * shape.area(2, 3))
+        .with_rows_of(width.into())
         .uniform("channels", channels)
         .uniform("filters", filters)
         .uniform("height", height)

@@ -50,6 +50,8 @@ fn schedules() -> Vec<Schedule> {
         rows(WARP, 8, 2),
         rows(WARP, 5, 3),
         rows(WARP, 16, 1),
+        rows(WARP, 7, 1),
+        rows(WARP, 12, 2),
     ]
 }
 
@@ -62,10 +64,14 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let halves = || Fill::Normal { mean: 0.0, deviation: 1.0 };
     Case::builder(spec, DecodeAttention { warps: warps.max(1) as usize })
         .input("queries", Element::F32, results, heads_of_unlike_size(width))
+        .with_rows_of(width.into())
         .input("keys", Element::F16, lists * cells, halves())
+        .with_rows_of(width.into())
         .input("values", Element::F16, lists * cells, halves())
+        .with_rows_of(width.into())
         .input("lengths", Element::U32, batch.into(), unlike_lengths(capacity))
         .output("output", Element::F32, results)
+        .with_rows_of(width.into())
         .uniform("groups", groups)
         .uniform("heads", heads)
         .uniform("capacity", capacity)

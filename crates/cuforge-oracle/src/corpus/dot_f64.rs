@@ -46,6 +46,8 @@ fn schedules() -> Vec<Schedule> {
         flat(512, 1),
         flat(1024, 1),
         flat(96, 3),
+        flat(224, 1),
+        flat(512, 4),
     ]
 }
 
@@ -56,7 +58,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     Case::builder(spec, Dot { summation: Summation::Depth(depth) })
         .computes_in(Format::F64)
         .input("a", Element::F64, shape.area(0, 1), values())
+        .with_rows_of(width.into())
         .input("b", Element::F64, shape.area(0, 1), values())
+        .with_rows_of(width.into())
         .output("output", Element::F64, rows.into())
         .uniform("rows", rows)
         .uniform("width", width)

@@ -45,6 +45,8 @@ fn schedules() -> Vec<Schedule> {
         rows(8, 32, 1),
         rows(24, 5, 3),
         rows(100, 3, 1),
+        rows(512, 1, 2),
+        rows(32, 16, 8),
     ]
 }
 
@@ -54,8 +56,10 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let columns_of_block = (threads * schedule.items_per_invocation).max(1);
     Case::builder(spec, Gather)
         .input("table", Element::U16, shape.area(1, 2), Fill::Bits)
+        .with_rows_of(width.into())
         .input("ids", Element::U32, n.into(), some_beyond(entries))
         .output("output", Element::U16, shape.area(0, 2))
+        .with_rows_of(width.into())
         .uniform("n", n)
         .uniform("entries", entries)
         .uniform("width", width)

@@ -1,13 +1,14 @@
 //! Tiled matrix product: shared memory, barriers and a micro tile of registers.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, blocks, constant};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::Real;
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Constant, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Constant, Element, KernelSpec, Schedule};
 
 pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     name: "gemm",
@@ -18,21 +19,11 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["m", "n", "k"],
     real: &[256, 192, 320],
     mutated: &[65, 61, 37],
-    // Between them the edges fall into every part of the default schedule's tile, in all three directions.
-    small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[23, 130, 26], &[55, 40, 31]],
-    parameters,
+    small: lists::PRODUCTS,
+    parameters: || lists::product(Element::F32),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("a", 0, Element::F32, Access::StorageRead),
-        Parameter::buffer("b", 1, Element::F32, Access::StorageRead),
-        Parameter::buffer("c", 2, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 12, align: 4 },
-    ]
-}
 
 /// Block and item count follow from the tiles.
 fn tiled([tile_m, tile_n, tile_k]: [u32; 3], [micro_m, micro_n]: [u32; 2], pad: u32) -> Schedule {
@@ -58,6 +49,8 @@ fn schedules() -> Vec<Schedule> {
         tiled([64, 64, 8], [8, 8], 1),
         tiled([48, 32, 12], [3, 2], 1),
         tiled([128, 128, 8], [8, 8], 0),
+        tiled([32, 128, 16], [2, 4], 1),
+        tiled([80, 48, 10], [5, 3], 1),
     ]
 }
 
@@ -67,8 +60,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let values = || Fill::Uniform { low: -1.0, high: 1.0 };
     Case::builder(spec, Gemm)
         .input("a", Element::F32, shape.area(0, 2), values())
+        .with_rows_of(k.into())
         .input("b", Element::F32, shape.area(2, 1), values())
+        .with_rows_of(n.into())
         .output("c", Element::F32, shape.area(0, 1))
+        .with_rows_of(n.into())
         .uniform("m", m)
         .uniform("n", n)
         .uniform("k", k)

@@ -1,13 +1,14 @@
 //! Matrix product on tensor cores: half precision in, sums and results in single.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, blocks, constant, flat};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::{Real, Summation};
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Constant, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Constant, Element, KernelSpec, Schedule};
 
 /// Rows and columns of a fragment.
 const SIDE: u32 = 16;
@@ -22,21 +23,11 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["m", "n", "k"],
     real: &[128, 112, 72],
     mutated: &[65, 61, 37],
-    // Edges within the first and within the last fragment, in all three directions.
-    small: &[&[65, 61, 37], &[64, 64, 64], &[1, 1, 1], &[33, 17, 5], &[23, 130, 26], &[55, 40, 31]],
-    parameters,
+    small: lists::PRODUCTS,
+    parameters: || lists::product(Element::F16),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("a", 0, Element::F16, Access::StorageRead),
-        Parameter::buffer("b", 1, Element::F16, Access::StorageRead),
-        Parameter::buffer("c", 2, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 12, align: 4 },
-    ]
-}
 
 /// Block and item count follow from warps and fragments.
 fn tiled(
@@ -66,6 +57,8 @@ fn schedules() -> Vec<Schedule> {
         tiled([4, 2], [1, 2], 64, 8),
         tiled([1, 3], [3, 1], 32, 8),
         tiled([2, 2], [1, 1], 16, 8),
+        tiled([3, 2], [1, 1], 32, 8),
+        tiled([2, 2], [4, 2], 16, 8),
     ]
 }
 
@@ -76,8 +69,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     };
     Case::builder(spec, GemmWmma)
         .input("a", Element::F16, shape.area(0, 2), normal_halves())
+        .with_rows_of(k.into())
         .input("b", Element::F16, shape.area(2, 1), normal_halves())
+        .with_rows_of(n.into())
         .output("c", Element::F32, shape.area(0, 1))
+        .with_rows_of(n.into())
         .uniform("m", m)
         .uniform("n", n)
         .uniform("k", k)

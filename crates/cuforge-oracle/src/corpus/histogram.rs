@@ -49,6 +49,8 @@ fn schedules() -> Vec<Schedule> {
         schedule(1024, 1, 1),
         schedule(96, 3, 3),
         schedule(80, 5, 1),
+        schedule(192, 2, 2),
+        schedule(512, 16, 1),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! `LayerNorm` over the rows of a matrix: mean and variance in two sweeps, then a weight and a bias a column.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, blocks, depth_of_sum, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
@@ -18,7 +19,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["rows", "width"],
     real: &[256, 1023],
     mutated: &[9, 333],
-    small: &[&[9, 333], &[13, 31], &[3, 1025], &[1, 1], &[5, 64]],
+    small: lists::ROWS,
     parameters,
     schedules,
     case,
@@ -46,6 +47,8 @@ fn schedules() -> Vec<Schedule> {
         rows(512, 1, 2),
         rows(1024, 1, 1),
         rows(96, 3, 3),
+        rows(160, 1, 2),
+        rows(64, 8, 4),
     ]
 }
 
@@ -55,9 +58,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let depth = depth_of_sum(width, threads, 1);
     Case::builder(spec, LayerNorm { summation: Summation::Depth(depth) })
         .input("input", Element::F32, shape.area(0, 1), unlike_rows(width))
+        .with_rows_of(width.into())
         .input("weight", Element::F32, width.into(), Fill::Uniform { low: 0.5, high: 1.5 })
         .input("bias", Element::F32, width.into(), Fill::Uniform { low: -1.0, high: 1.0 })
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(width.into())
         .uniform("rows", rows)
         .uniform("width", width)
         .uniform("epsilon", 1e-3f32)

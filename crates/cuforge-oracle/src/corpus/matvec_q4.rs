@@ -1,7 +1,8 @@
 //! Matrix-vector product with weights of 4 bits: eight to a word, a scale in half precision for each 32.
 
 use super::kernel::CorpusKernel;
-use super::shape::{Shape, blocks, depth_of_sum, rows};
+use super::lists;
+use super::shape::{Shape, blocks, depth_of_sum};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -25,7 +26,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     mutated: &[37, 11],
     small: &[&[37, 11], &[64, 16], &[1, 1], &[5, 67], &[130, 3]],
     parameters,
-    schedules,
+    schedules: lists::matvec,
     case,
 };
 
@@ -36,21 +37,6 @@ fn parameters() -> Vec<Parameter> {
         Parameter::buffer("x", 2, Element::F32, Access::StorageRead),
         Parameter::buffer("y", 3, Element::F32, Access::StorageReadWrite),
         Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
-
-fn schedules() -> Vec<Schedule> {
-    vec![
-        rows(64, 2, 2),
-        rows(32, 1, 1),
-        rows(32, 8, 4),
-        rows(64, 1, 1),
-        rows(32, 4, 2),
-        rows(64, 4, 1),
-        rows(128, 1, 2),
-        rows(96, 2, 1),
-        rows(256, 1, 1),
-        rows(32, 3, 3),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! group.
 
 use super::kernel::{CorpusKernel, Written};
+use super::lists;
 use super::shape::{Shape, blocks, depth_of_sum, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
@@ -27,7 +28,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     mutated: &[11, 11],
     small: &[&[11, 11], &[2, 64], &[1, 1], &[1, 127], &[40, 3]],
     parameters,
-    schedules,
+    schedules: || lists::matvec_with_default(11),
     case,
 };
 
@@ -39,21 +40,6 @@ fn parameters() -> Vec<Parameter> {
         Parameter::buffer("x_scales", 3, Element::F32, Access::StorageRead),
         Parameter::buffer("y", 4, Element::F32, Access::StorageReadWrite),
         Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
-
-fn schedules() -> Vec<Schedule> {
-    vec![
-        rows(64, 2, 1),
-        rows(32, 1, 1),
-        rows(32, 4, 2),
-        rows(32, 8, 4),
-        rows(64, 2, 2),
-        rows(64, 4, 1),
-        rows(128, 1, 1),
-        rows(96, 2, 1),
-        rows(256, 1, 1),
-        rows(32, 3, 3),
     ]
 }
 

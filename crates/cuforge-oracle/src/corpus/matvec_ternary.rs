@@ -1,7 +1,8 @@
 //! Matrix-vector product with weights of -1, 0 and 1, sixteen to a word: integers, so exact to the bit.
 
 use super::kernel::CorpusKernel;
-use super::shape::{Shape, blocks, rows};
+use super::lists;
+use super::shape::{Shape, blocks};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
@@ -23,7 +24,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     mutated: &[37, 53],
     small: &[&[37, 53], &[64, 64], &[1, 1], &[16, 255], &[130, 3]],
     parameters,
-    schedules,
+    schedules: lists::matvec,
     case,
 };
 
@@ -33,21 +34,6 @@ fn parameters() -> Vec<Parameter> {
         Parameter::buffer("x", 1, Element::I8, Access::StorageRead),
         Parameter::buffer("y", 2, Element::I32, Access::StorageReadWrite),
         Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
-
-fn schedules() -> Vec<Schedule> {
-    vec![
-        rows(64, 2, 2),
-        rows(32, 1, 1),
-        rows(32, 8, 4),
-        rows(64, 1, 2),
-        rows(32, 4, 2),
-        rows(64, 4, 1),
-        rows(128, 1, 1),
-        rows(96, 2, 1),
-        rows(256, 1, 1),
-        rows(32, 3, 3),
     ]
 }
 

@@ -49,6 +49,8 @@ fn schedules() -> Vec<Schedule> {
         flat(512, 1),
         flat(1024, 1),
         flat(96, 3),
+        flat(256, 4),
+        flat(160, 1),
     ]
 }
 

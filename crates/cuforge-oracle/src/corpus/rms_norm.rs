@@ -1,6 +1,7 @@
 //! `RMSNorm` over the rows of a matrix: one reduction, an inverse root, and a weight a column.
 
 use super::kernel::{CorpusKernel, Written};
+use super::lists;
 use super::shape::{Shape, blocks, depth_of_sum, flat, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
@@ -21,7 +22,7 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["rows", "width"],
     real: &[512, 1023],
     mutated: &[9, 333],
-    small: &[&[9, 333], &[13, 31], &[3, 1025], &[1, 1], &[5, 64]],
+    small: lists::ROWS,
     parameters,
     schedules,
     case,
@@ -49,6 +50,8 @@ fn schedules() -> Vec<Schedule> {
         flat(1024, 1),
         // The last warp is partial: 80 = 2 * 32 + 16.
         flat(80, 3),
+        rows(64, 8, 4),
+        flat(336, 1),
     ]
 }
 
@@ -58,8 +61,10 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let depth = depth_of_sum(width, threads, schedule.items_per_invocation);
     Case::builder(spec, RmsNorm { summation: Summation::Depth(depth) })
         .input("input", Element::F32, shape.area(0, 1), rows_of_unlike_size(width))
+        .with_rows_of(width.into())
         .input("weight", Element::F32, width.into(), Fill::Uniform { low: 0.5, high: 1.5 })
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(width.into())
         .uniform("rows", rows)
         .uniform("width", width)
         .uniform("epsilon", 1e-5f32)

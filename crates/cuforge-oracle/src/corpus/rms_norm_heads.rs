@@ -45,6 +45,8 @@ fn schedules() -> Vec<Schedule> {
         rows(96, 2, 1),
         rows(128, 4, 1),
         rows(32, 3, 3),
+        rows(64, 8, 1),
+        rows(96, 1, 4),
     ]
 }
 
@@ -55,6 +57,7 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let shared = heads_of_block * (width + threads / 32);
     Case::builder(spec, RmsNormHeads { summation: Summation::Depth(depth) })
         .inout("x", Element::F32, shape.area(0, 1) * shape.area(2, 3), heads_of_unlike_size(width))
+        .with_rows_of(width.into())
         .input("weight", Element::F32, width.into(), Fill::Uniform { low: 0.5, high: 1.5 })
         .uniform("tokens", tokens)
         .uniform("heads", heads)

@@ -47,6 +47,8 @@ fn schedules() -> Vec<Schedule> {
         // Neither the block nor the item count is a power of two.
         rows(24, 3, 3),
         rows(10, 5, 1),
+        rows(32, 16, 1),
+        rows(7, 11, 2),
     ]
 }
 
@@ -63,8 +65,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
             shape.area(0, 1) * u64::from(points) * 2,
             Fill::Normal { mean: 0.0, deviation: 2.0 },
         )
+        .with_rows_of(2 * u64::from(points))
         .input("cosines", Element::F32, shape.area(2, 3), table())
+        .with_rows_of(points.into())
         .input("sines", Element::F32, shape.area(2, 3), table())
+        .with_rows_of(points.into())
         .input("positions", Element::U32, tokens.into(), some_beyond(places))
         .uniform("heads", heads)
         .uniform("points", points)

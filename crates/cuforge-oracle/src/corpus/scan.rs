@@ -45,6 +45,8 @@ fn schedules() -> Vec<Schedule> {
         flat(512, 2),
         flat(1024, 1),
         flat(96, 3),
+        flat(256, 8),
+        flat(160, 2),
     ]
 }
 
@@ -52,7 +54,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let (rows, width) = (shape.axis(0), shape.axis(1));
     Case::builder(spec, Scan)
         .input("input", Element::U32, shape.area(0, 1), Fill::Bits)
+        .with_rows_of(width.into())
         .output("output", Element::U32, shape.area(0, 1))
+        .with_rows_of(width.into())
         .output("totals", Element::U32, rows.into())
         .uniform("rows", rows)
         .uniform("width", width)

@@ -45,6 +45,8 @@ fn schedules() -> Vec<Schedule> {
         rows(2, 48, 1),
         rows(1, 64, 1),
         rows(32, 3, 3),
+        rows(32, 16, 1),
+        rows(8, 12, 4),
     ]
 }
 

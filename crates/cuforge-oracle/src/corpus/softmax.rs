@@ -1,13 +1,14 @@
 //! Softmax over the rows of a matrix: two reductions, whose maximum must be subtracted before the exponential.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, blocks, depth_of_sum};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::{Real, Summation};
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Constant, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Constant, Element, KernelSpec, Schedule};
 
 pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     name: "softmax",
@@ -18,19 +19,11 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     axes: &["rows", "width"],
     real: &[512, 1023],
     mutated: &[9, 333],
-    small: &[&[9, 333], &[13, 31], &[3, 1025], &[1, 1], &[5, 64]],
-    parameters,
+    small: lists::ROWS,
+    parameters: || lists::one_to_one(8),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
-        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
 
 fn schedules() -> Vec<Schedule> {
     let schedule = |threads, rows, items, recompute| {
@@ -50,6 +43,8 @@ fn schedules() -> Vec<Schedule> {
         // The last warp is partial: 80 = 2 * 32 + 16, 200 = 6 * 32 + 8.
         schedule(80, 1, 3, true),
         schedule(200, 1, 1, false),
+        schedule(64, 8, 2, true),
+        schedule(160, 1, 4, false),
     ]
 }
 
@@ -59,7 +54,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let reference = Softmax { summation: Summation::Depth(depth_of_sum(width, threads, 1)) };
     Case::builder(spec, reference)
         .input("input", Element::F32, shape.area(0, 1), rows_far_apart(width))
+        .with_rows_of(width.into())
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(width.into())
         .uniform("rows", rows)
         .uniform("width", width)
         .extent(blocks(schedule, rows.div_ceil(rows_of_block.max(1)), 1))

@@ -1,13 +1,14 @@
 //! One Jacobi step of the heat equation on a box: blocks and grid of three dimensions.
 
 use super::kernel::CorpusKernel;
+use super::lists;
 use super::shape::{Shape, grid};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::Real;
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Element, KernelSpec, Schedule};
 
 pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     name: "stencil",
@@ -19,18 +20,10 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     real: &[37, 61, 97],
     mutated: &[9, 11, 37],
     small: &[&[9, 11, 37], &[8, 8, 64], &[1, 1, 1], &[3, 3, 3], &[33, 7, 5]],
-    parameters,
+    parameters: || lists::one_to_one(16),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
-        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 16, align: 4 },
-    ]
-}
 
 fn schedules() -> Vec<Schedule> {
     let schedule = |block, planes| Schedule::new(block).with_items_per_invocation(planes);
@@ -45,6 +38,8 @@ fn schedules() -> Vec<Schedule> {
         schedule([32, 8, 1], 8),
         schedule([16, 16, 1], 3),
         schedule([10, 3, 3], 2),
+        schedule([4, 4, 16], 1),
+        schedule([50, 5, 1], 2),
     ]
 }
 
@@ -55,7 +50,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let cells = u64::from(depth) * shape.area(1, 2);
     Case::builder(spec, Stencil)
         .input("input", Element::F32, cells, Fill::Uniform { low: -10.0, high: 30.0 })
+        .with_rows_of(width.into())
         .output("output", Element::F32, cells)
+        .with_rows_of(width.into())
         .uniform("depth", depth)
         .uniform("height", height)
         .uniform("width", width)

@@ -52,6 +52,8 @@ fn schedules() -> Vec<Schedule> {
         // A partial warp, and tiles that divide nothing evenly.
         schedule(48, 1, 3, 33),
         schedule(32, 4, 4, 32),
+        schedule(512, 1, 2, 64),
+        schedule(160, 2, 5, 40),
     ]
 }
 
@@ -64,9 +66,13 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let weights = || Fill::Normal { mean: 0.0, deviation };
     Case::builder(spec, Swiglu)
         .input("x", Element::F32, shape.area(0, 1), Fill::Normal { mean: 0.0, deviation: 1.0 })
+        .with_rows_of(inner.into())
         .input("w_gate", Element::F32, shape.area(1, 2), weights())
+        .with_rows_of(columns.into())
         .input("w_up", Element::F32, shape.area(1, 2), weights())
+        .with_rows_of(columns.into())
         .output("output", Element::F32, shape.area(0, 2))
+        .with_rows_of(columns.into())
         .uniform("rows", rows)
         .uniform("inner", inner)
         .uniform("columns", columns)

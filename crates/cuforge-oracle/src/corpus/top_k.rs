@@ -51,6 +51,8 @@ fn schedules() -> Vec<Schedule> {
         // The last warp is partial: 80 = 2 * 32 + 16, 200 = 6 * 32 + 8.
         schedule(80, 2, true),
         schedule(200, 3, false),
+        schedule(64, 2, true),
+        schedule(336, 1, false),
     ]
 }
 
@@ -59,8 +61,11 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
     let results = u64::from(rows) * TOP as u64;
     Case::builder(spec, TopK)
         .input("input", Element::F32, shape.area(0, 1), rows_with_ties(width))
+        .with_rows_of(width.into())
         .output("values", Element::F32, results)
+        .with_rows_of(TOP as u64)
         .output("indices", Element::U32, results)
+        .with_rows_of(TOP as u64)
         .uniform("rows", rows)
         .uniform("width", width)
         .extent(blocks(schedule, rows, 1))

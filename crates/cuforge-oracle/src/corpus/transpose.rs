@@ -1,13 +1,14 @@
 //! Transpose of a matrix through tiles in shared memory: values are only moved, so exact to the bit.
 
 use super::kernel::{CorpusKernel, Written};
+use super::lists;
 use super::shape::{Shape, blocks, rows};
 use crate::case::{Case, CaseBuilder};
 use crate::error::OracleError;
 use crate::fill::Fill;
 use crate::real::Real;
 use crate::reference::{Evaluation, Reference};
-use cuforge_core::{Access, Constant, Element, KernelSpec, Parameter, Schedule};
+use cuforge_core::{Constant, Element, KernelSpec, Schedule};
 
 pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     name: "transpose",
@@ -22,18 +23,10 @@ pub(super) const KERNEL: CorpusKernel = CorpusKernel {
     real: &[509, 613],
     mutated: &[61, 67],
     small: &[&[61, 67], &[64, 64], &[1, 1], &[3, 1000], &[129, 31]],
-    parameters,
+    parameters: || lists::one_to_one(8),
     schedules,
     case,
 };
-
-fn parameters() -> Vec<Parameter> {
-    vec![
-        Parameter::buffer("input", 0, Element::F32, Access::StorageRead),
-        Parameter::buffer("output", 1, Element::F32, Access::StorageReadWrite),
-        Parameter::Uniform { bytes: 8, align: 4 },
-    ]
-}
 
 fn schedules() -> Vec<Schedule> {
     let schedule =
@@ -50,6 +43,8 @@ fn schedules() -> Vec<Schedule> {
         schedule(64, 16, 1),
         // No power of two.
         schedule(24, 6, 1),
+        schedule(16, 2, 1),
+        schedule(48, 12, 0),
     ]
 }
 
@@ -64,7 +59,9 @@ fn case(spec: KernelSpec, shape: &Shape, schedule: &Schedule) -> CaseBuilder {
             shape.area(0, 1),
             Fill::LogUniform { min_exponent: -126, max_exponent: 126, signed: true },
         )
+        .with_rows_of(columns.into())
         .output("output", Element::F32, shape.area(0, 1))
+        .with_rows_of(rows.into())
         .uniform("rows", rows)
         .uniform("columns", columns)
         .extent(blocks(schedule, columns.div_ceil(side), rows.div_ceil(side)))
