@@ -3,5 +3,6 @@
 #[cfg(doctest)]
 mod book;
 pub mod defects;
+pub mod outputs;
 pub mod sim;
 pub mod toolchain;

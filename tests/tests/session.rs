@@ -6,10 +6,11 @@ mod launch_support;
 
 use cuforge::{Session, SessionError};
 use cuforge_core::{
-    Access, Arguments, BuildOptions, CompileFailure, CompileRequest, Extent, KernelCompiler, KernelSpec,
-    ModuleImage, Request, Schedule,
+    Access, Arguments, BuildOptions, CompileFailure, CompileRequest, Digest, Extent, KernelCompiler,
+    KernelSpec, ModuleImage, Request, Schedule, TuneKey, TuneRecord,
 };
 use cuforge_launch::LaunchError;
+use cuforge_oracle::source_digest;
 use cuforge_tests::sim::Sim;
 use launch_support::{image, saxpy};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,4 +93,44 @@ fn clear_restore_and_retire_end_grants_and_close_reports() {
     assert_eq!(session.clear().unwrap().grants, 1);
     assert_eq!(session.close().unwrap().drop_errors, 0);
     assert_eq!((sim.count("mapped_bytes"), sim.count("streams")), (0, 0));
+}
+
+#[test]
+fn a_tuned_schedule_is_picked_up_for_its_own_text_shape_and_device_and_for_nothing_else() {
+    let sim = Sim::new(&[]).unwrap();
+    let folder = std::env::temp_dir().join(format!("cuforge-tuned-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let builder = Session::builder().device(sim.device().unwrap()).slab_bytes(16 << 20);
+    let session = builder.tuned_folder(&folder).build().unwrap();
+    let spec = saxpy();
+    assert_eq!(session.tuned_schedule(&spec, "1000"), None);
+
+    let key = TuneKey::new(session.device().adapter(), &spec, source_digest(&spec), "1000");
+    let file = folder.join(key.file_name());
+    let schedule = Schedule::new([64, 1, 1]).with_items_per_invocation(2);
+    let record = |key: &TuneKey| TuneRecord {
+        key: key.clone(),
+        schedule: schedule.clone(),
+        median_ns: 9,
+        default_median_ns: 12,
+        samples: 40,
+        candidates: 12,
+    };
+    std::fs::write(&file, record(&key).to_string()).unwrap();
+    assert_eq!(session.tuned_schedule(&spec, "1000"), Some(schedule.clone()));
+    assert_eq!(session.tuned_schedule(&spec, "1001"), None);
+    assert_eq!(self::session(&sim).tuned_schedule(&spec, "1000"), None, "without a folder");
+
+    // In the right place, but of another device, driver, text or version; and no record at all.
+    let others = [
+        TuneKey { adapter: "another".to_owned(), ..key.clone() },
+        TuneKey { driver: "another".to_owned(), ..key.clone() },
+        TuneKey { source: Digest([7; 32]), ..key.clone() },
+        TuneKey { semantic_version: key.semantic_version + 1, ..key.clone() },
+    ];
+    for text in others.iter().map(|key| record(key).to_string()).chain([String::new()]) {
+        std::fs::write(&file, &text).unwrap();
+        assert_eq!(session.tuned_schedule(&spec, "1000"), None, "{text}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

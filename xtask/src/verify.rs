@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use cuforge_oracle::corpus::{self, CorpusKernel};
 use cuforge_oracle::report::{to_json, to_junit, to_svg};
+use cuforge_oracle::{MeasureOptions, Stopping};
 
 use crate::arguments::{Arguments, Item, Options};
 use crate::device::{self, Wish};
@@ -26,7 +27,7 @@ Verifies every kernel of the corpus at its real size, in CUDA C and, where it is
 --kernel NAME       only this kernel
 --seed N            the seed of inputs, mutants, order and random kernels; 1 unless given
 --schedules N       so many schedules of each kernel, the default first; 3 unless given
---certify FILE      writes a certificate, if everything passed
+--certify FILE      writes a certificate, if everything passed; measures each case, for at most a second
 --certificate FILE  verifies what a certificate says again, and says what differs
 --fuzz N            N random kernels, each in CUDA C and in PTX; what fails is made small and kept in target/fuzz
 CASE..              such files again
@@ -72,7 +73,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         return certify::again(file, &mut *context);
     }
     let schedules = wanted.schedules.unwrap_or(3);
-    let judged = corpus_run::run(wanted.kernel, seed, schedules, &mut *context);
+    // A certificate says how fast a kernel is: that takes more than the few runs that are timed while they are checked.
+    let timing = wanted.certify.is_some().then(quick);
+    let judged = corpus_run::run(wanted.kernel, seed, schedules, timing, &mut *context);
     judge::show(&judged);
     println!("{} in {:.1} s", judge::count(&judged), start.elapsed().as_secs_f64());
     let reports = judge::reports(&judged);
@@ -83,6 +86,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         certify::write(file, &reports)?;
     }
     Ok(judge::ending(&judged))
+}
+
+fn quick() -> MeasureOptions {
+    MeasureOptions { stopping: Stopping::quick(), ..MeasureOptions::default() }
 }
 
 fn read(mut options: Options) -> Result<Wanted, Stop> {

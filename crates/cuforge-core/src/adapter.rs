@@ -134,6 +134,8 @@ pub struct Constraints {
     pub cache_bytes: u64,
     /// What device memory can deliver at most, in bytes a second; 0 if unknown.
     pub memory_bytes_per_second: u64,
+    /// The multiprocessors' highest clock rate, in hertz; 0 if unknown.
+    pub max_clock_hz: u64,
 }
 
 impl Default for Constraints {
@@ -152,6 +154,7 @@ impl Default for Constraints {
             min_buffer_align: 256,
             cache_bytes: 0,
             memory_bytes_per_second: 0,
+            max_clock_hz: 0,
         }
     }
 }

@@ -112,6 +112,15 @@ pub trait OracleContext {
         None
     }
 
+    /// The rate at which the device's multiprocessors run right now, in hertz; `None` where the backend cannot tell. May
+    /// run a kernel of some microseconds to find out.
+    ///
+    /// # Errors
+    /// Those of [`Compute::dispatch`].
+    fn clock_hz(&mut self) -> Result<Option<u64>, ContextError> {
+        Ok(None)
+    }
+
     /// Device memory for `request`. What it holds is unspecified (poison, where the backend can).
     ///
     /// # Errors

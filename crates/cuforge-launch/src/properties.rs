@@ -23,6 +23,7 @@ mod attribute {
     pub(super) const MAX_SHARED: c_int = 8;
     pub(super) const WARP_SIZE: c_int = 10;
     pub(super) const MAX_REGISTERS_PER_BLOCK: c_int = 12;
+    pub(super) const CLOCK_KILOHERTZ: c_int = 13;
     pub(super) const MULTIPROCESSORS: c_int = 16;
     pub(super) const INTEGRATED: c_int = 18;
     pub(super) const MEMORY_KILOHERTZ: c_int = 36;
@@ -144,6 +145,7 @@ pub(crate) fn read(driver: Driver, device: c_int) -> Result<Properties, LaunchEr
         min_buffer_align: 256,
         cache_bytes: one(attribute::L2_BYTES)?.into(),
         memory_bytes_per_second: reader.memory_bytes_per_second(),
+        max_clock_hz: reader.told(attribute::CLOCK_KILOHERTZ) * 1000,
     };
     let capabilities = Capabilities {
         max_threads_per_multiprocessor: one(attribute::MAX_THREADS_PER_MULTIPROCESSOR)?,
@@ -193,10 +195,12 @@ impl Reader {
 
     /// Two transfers a clock over the whole bus; 0 where the driver does not tell.
     fn memory_bytes_per_second(&self) -> u64 {
-        // What is only there to judge times by must not keep a device from being opened.
-        let told =
-            |which| self.attribute(which).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
-        told(attribute::MEMORY_KILOHERTZ) * 1000 * 2 * told(attribute::MEMORY_BUS_BITS) / 8
+        self.told(attribute::MEMORY_KILOHERTZ) * 1000 * 2 * self.told(attribute::MEMORY_BUS_BITS) / 8
+    }
+
+    /// An attribute that is only there to judge times by: it must not keep a device from being opened.
+    fn told(&self, which: c_int) -> u64 {
+        self.attribute(which).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
     }
 
     fn uuid(&self) -> Result<[u8; 16], LaunchError> {

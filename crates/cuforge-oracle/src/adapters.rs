@@ -1,6 +1,7 @@
 //! Backends that the oracle brings along, each a type of its own.
 
 mod bump;
+mod clock;
 mod cuda;
 mod sim;
 

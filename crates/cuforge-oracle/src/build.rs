@@ -19,6 +19,8 @@ pub(crate) struct Build {
     /// What runs: the case's kernel and schedule, or those of its shipped PTX.
     pub(crate) ran: (KernelSpec, Schedule),
     pub(crate) model: ErrorModel,
+    /// What runs where.
+    pub(crate) provenance: Provenance,
 }
 
 impl Build {
@@ -35,29 +37,29 @@ impl Build {
             (Err(error), _) => return Err(error),
         };
         let model = error_model(case, &prepared.evidence.arithmetic);
-        Ok(Self { prepared, origin, ran, model })
+        let provenance = provenance(&prepared);
+        Ok(Self { prepared, origin, ran, model, provenance })
     }
 
     /// The PTX that was built, if the backend tells.
     pub(crate) fn ptx(&self) -> Option<Arc<str>> {
         self.prepared.image.ptx.clone()
     }
+}
 
-    /// What ran where.
-    pub(crate) fn provenance(&self) -> Provenance {
-        let (evidence, image) = (&self.prepared.evidence, &self.prepared.image);
-        Provenance {
-            source: evidence.source.to_string(),
-            image: evidence.image.to_string(),
-            ptx: image.ptx.as_deref().map(|ptx| sha256(ptx.as_bytes())),
-            cubin: image.cubin.as_deref().map(sha256),
-            compiler: evidence.compiler.clone(),
-            driver: evidence.driver.clone(),
-            target: image.target.to_string(),
-            fused: evidence.arithmetic.fused,
-            flush_to_zero: evidence.arithmetic.flush_to_zero,
-            fast_math: evidence.arithmetic.fast_math,
-        }
+fn provenance(prepared: &Prepared) -> Provenance {
+    let (evidence, image) = (&prepared.evidence, &prepared.image);
+    Provenance {
+        source: evidence.source.to_string(),
+        image: evidence.image.to_string(),
+        ptx: image.ptx.as_deref().map(|ptx| sha256(ptx.as_bytes())),
+        cubin: image.cubin.as_deref().map(sha256),
+        compiler: evidence.compiler.clone(),
+        driver: evidence.driver.clone(),
+        target: image.target.to_string(),
+        fused: evidence.arithmetic.fused,
+        flush_to_zero: evidence.arithmetic.flush_to_zero,
+        fast_math: evidence.arithmetic.fast_math,
     }
 }
 

@@ -68,6 +68,8 @@ pub struct CertifiedCase {
     /// What device, simulated device and reference made of it, if there were three.
     pub legs: Option<String>,
     pub device_clock: bool,
+    /// Samples that were taken while the device did not run at its clock, and do not count.
+    pub discarded: u32,
     pub samples_ns: Vec<u64>,
     pub median_ns: Option<u64>,
     pub p95_ns: Option<u64>,
@@ -311,6 +313,7 @@ impl From<&Report> for CertifiedCase {
             inputs: inputs.collect(),
             legs: report.legs.as_ref().map(ToString::to_string),
             device_clock: report.timing.device_clock,
+            discarded: report.timing.discarded,
             samples_ns: report.timing.samples_ns.clone(),
             median_ns: report.timing.median_ns(),
             p95_ns: report.timing.p95_ns(),

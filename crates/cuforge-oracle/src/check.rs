@@ -125,37 +125,56 @@ pub(crate) fn checked(
 ) -> Result<Checked, OracleError> {
     let contents = case.contents(options.seed)?;
     let expected = case.expected(&contents, &build.model)?;
-    let mut stage = Stage::new(context, case, &contents, FIRST_POISON, options.seed)?;
-    let mut first = Vec::new();
-    stage.fill(context)?;
-    stage.run(context, &mut build.prepared, Sampling { warmups: 0, samples: 1 }, &mut first)?;
-    let instructions = context.instructions();
-    let got = stage.read(context)?;
-    let mut check = Check {
-        outputs: compare_outputs(case, &got, &expected, stage.poison()),
-        changed_inputs: changed_inputs(case, &got, &contents),
-        trespasses: stage.trespasses(context)?,
-        runs: 1,
-        blocks: blocks(case.extent(), case.schedule()),
-        timing: Timing {
-            samples_ns: first.clone(),
-            device_clock: context.timestamp_supported(),
-            stopped: None,
-        },
-        instructions,
-        origin: build.origin,
-        provenance: build.provenance(),
-    };
-    let mut samples = affordable(options, first.first().copied().unwrap_or(0));
-    if looks_like_poison(case, &expected, stage.poison()) {
+    let stage = Stage::new(context, case, options.seed)?;
+    let right = Right { case, contents: &contents, expected: &expected };
+    let (mut check, got) = run_once(context, build, &stage, &right)?;
+    let mut samples = affordable(options, check.timing.samples_ns.first().copied().unwrap_or(0));
+    if looks_like_poison(case, &expected, FIRST_POISON) {
         // What was never written may look right: other poison must tell, whatever another run costs.
         samples = samples.max(1);
     }
     if check.agrees() && samples > 0 {
         let sampling = Sampling { warmups: options.sampling.warmups, samples };
-        repeat(context, build, &mut stage, &expected, got.clone(), sampling, &mut check)?;
+        repeat(context, build, &stage, &right, got.clone(), sampling, &mut check)?;
     }
     Ok(Checked { check, contents, expected, got, poison: FIRST_POISON })
+}
+
+/// What a case is given, and what is right for it.
+pub(crate) struct Right<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) contents: &'a [Vec<u8>],
+    pub(crate) expected: &'a [Option<Expected>],
+}
+
+/// One run over the first poison, and what it left in every buffer.
+pub(crate) fn run_once(
+    context: &mut dyn OracleContext,
+    build: &mut Build,
+    stage: &Stage<'_>,
+    right: &Right<'_>,
+) -> Result<(Check, Vec<Vec<u8>>), OracleError> {
+    let case = right.case;
+    stage.fill(context, right.contents, FIRST_POISON)?;
+    let nanoseconds = stage.run(context, &mut build.prepared)?;
+    let instructions = context.instructions();
+    let left = stage.read(context)?;
+    let check = Check {
+        outputs: compare_outputs(case, &left.buffers, right.expected, FIRST_POISON),
+        changed_inputs: changed_inputs(case, &left.buffers, right.contents),
+        trespasses: left.trespasses,
+        runs: 1,
+        blocks: blocks(case.extent(), case.schedule()),
+        timing: Timing {
+            samples_ns: vec![nanoseconds],
+            device_clock: context.timestamp_supported(),
+            ..Timing::default()
+        },
+        instructions,
+        origin: build.origin,
+        provenance: build.provenance.clone(),
+    };
+    Ok((check, left.buffers))
 }
 
 /// The timed runs. Each starts from fresh poison, the first from the second one and then in turn, and each result is
@@ -163,35 +182,34 @@ pub(crate) fn checked(
 fn repeat(
     context: &mut dyn OracleContext,
     build: &mut Build,
-    stage: &mut Stage<'_>,
-    expected: &[Option<Expected>],
+    stage: &Stage<'_>,
+    right: &Right<'_>,
     mut judged: Vec<Vec<u8>>,
     sampling: Sampling,
     check: &mut Check,
 ) -> Result<(), OracleError> {
     check.timing.samples_ns.clear();
     for round in 0..sampling.warmups.saturating_add(sampling.samples) {
-        stage.poison_with(if round % 2 == 0 { SECOND_POISON } else { FIRST_POISON });
-        stage.fill(context)?;
-        let mut time = Vec::new();
-        stage.run(context, &mut build.prepared, Sampling { warmups: 0, samples: 1 }, &mut time)?;
+        let poison = if round % 2 == 0 { SECOND_POISON } else { FIRST_POISON };
+        stage.fill(context, right.contents, poison)?;
+        let nanoseconds = stage.run(context, &mut build.prepared)?;
         if round >= sampling.warmups {
-            check.timing.samples_ns.append(&mut time);
+            check.timing.samples_ns.push(nanoseconds);
         }
         check.runs += 1;
-        let got = stage.read(context)?;
+        let left = stage.read(context)?;
+        check.trespasses = left.trespasses;
         // The very bytes of an earlier run have been judged; over other poison, what was left unwritten differs.
-        if got == judged {
+        if left.buffers == judged {
             continue;
         }
-        check.changed_inputs.extend(changed_inputs(stage.case(), &got, stage.contents()));
-        let new = compare_outputs(stage.case(), &got, expected, stage.poison());
+        check.changed_inputs.extend(changed_inputs(right.case, &left.buffers, right.contents));
+        let new = compare_outputs(right.case, &left.buffers, right.expected, poison);
         check.outputs = std::mem::take(&mut check.outputs).into_iter().zip(new).map(worse).collect();
-        judged = got;
+        judged = left.buffers;
     }
     check.changed_inputs.sort_unstable();
     check.changed_inputs.dedup();
-    check.trespasses = stage.trespasses(context)?;
     Ok(())
 }
 

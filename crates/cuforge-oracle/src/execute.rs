@@ -50,15 +50,21 @@ impl std::fmt::Display for Trespass {
     }
 }
 
-/// The buffers of a case on a backend, with what they are filled with.
+/// The buffers of a case on a backend, each between its red zones.
 pub(crate) struct Stage<'a> {
     case: &'a Case,
-    contents: &'a [Vec<u8>],
-    /// The red zone before each buffer, the buffer as it is bound, the red zone behind it.
-    before: Vec<BufferView>,
+    /// Each buffer with the red zones before and behind it.
+    whole: Vec<BufferView>,
+    /// The buffers as they are bound.
     bound: Vec<BufferView>,
-    behind: Vec<BufferView>,
-    poison: u8,
+}
+
+/// What a run left behind.
+pub(crate) struct Left {
+    /// The bytes of every buffer.
+    pub(crate) buffers: Vec<Vec<u8>>,
+    /// What was written outside of the buffers since they were allocated.
+    pub(crate) trespasses: Vec<Trespass>,
 }
 
 impl<'a> Stage<'a> {
@@ -67,8 +73,6 @@ impl<'a> Stage<'a> {
     pub(crate) fn new(
         context: &mut dyn OracleContext,
         case: &'a Case,
-        contents: &'a [Vec<u8>],
-        poison: u8,
         seed: u64,
     ) -> Result<Self, ContextError> {
         context.clear()?;
@@ -80,48 +84,45 @@ impl<'a> Stage<'a> {
             let request = Request::new(buffer.size_bytes() + 2 * RED_ZONE_BYTES).with_access(access(buffer));
             whole[index] = Some(context.allocate(&request)?);
         }
-        let mut stage =
-            Self { case, contents, before: Vec::new(), bound: Vec::new(), behind: Vec::new(), poison };
-        for (buffer, view) in case.buffers().iter().zip(whole.into_iter().flatten()) {
-            let size = buffer.size_bytes();
+        let whole: Vec<BufferView> = whole.into_iter().flatten().collect();
+        let mut bound = Vec::with_capacity(whole.len());
+        for (buffer, view) in case.buffers().iter().zip(&whole) {
             let cut = |start, len| view.slice(start, len).map_err(misbound);
-            stage.before.push(cut(0, RED_ZONE_BYTES)?);
+            let size = buffer.size_bytes();
+            context.fill(&cut(0, RED_ZONE_BYTES)?, red_zone(buffer))?;
+            context.fill(&cut(RED_ZONE_BYTES + size, RED_ZONE_BYTES)?, red_zone(buffer))?;
             let inner = cut(RED_ZONE_BYTES, size)?;
-            stage.bound.push(inner.bound_to(buffer.group, buffer.binding, access(buffer)).map_err(misbound)?);
-            stage.behind.push(cut(RED_ZONE_BYTES + size, RED_ZONE_BYTES)?);
+            bound.push(inner.bound_to(buffer.group, buffer.binding, access(buffer)).map_err(misbound)?);
         }
-        for ((buffer, before), behind) in case.buffers().iter().zip(&stage.before).zip(&stage.behind) {
-            context.fill(before, red_zone(buffer))?;
-            context.fill(behind, red_zone(buffer))?;
-        }
-        Ok(stage)
+        Ok(Self { case, whole, bound })
     }
 
-    /// The same buffers with other poison.
-    pub(crate) const fn poison_with(&mut self, poison: u8) {
-        self.poison = poison;
-    }
-
-    /// Fills inputs and poisons outputs.
-    pub(crate) fn fill(&self, context: &mut dyn OracleContext) -> Result<(), ContextError> {
-        for ((buffer, contents), view) in self.case.buffers().iter().zip(self.contents).zip(&self.bound) {
+    /// Fills inputs with `contents` and outputs with poison.
+    pub(crate) fn fill(
+        &self,
+        context: &mut dyn OracleContext,
+        contents: &[Vec<u8>],
+        poison: u8,
+    ) -> Result<(), ContextError> {
+        for ((buffer, contents), view) in self.case.buffers().iter().zip(contents).zip(&self.bound) {
             match buffer.role {
-                Role::Output => context.fill(view, self.poison)?,
+                Role::Output => context.fill(view, poison)?,
                 Role::Input | Role::InOut => context.write(view, contents)?,
             }
         }
         Ok(())
     }
 
-    /// Runs a prepared kernel; pushes the times of the samples.
+    /// Runs a prepared kernel once; its time in nanoseconds.
     pub(crate) fn run(
         &self,
         context: &mut dyn OracleContext,
         prepared: &mut Prepared,
-        sampling: Sampling,
-        samples: &mut Vec<u64>,
-    ) -> Result<(), ContextError> {
-        context.run(prepared, self.arguments(), self.case.extent(), sampling, samples)
+    ) -> Result<u64, ContextError> {
+        let mut samples = Vec::with_capacity(1);
+        let once = Sampling { warmups: 0, samples: 1 };
+        context.run(prepared, self.arguments(), self.case.extent(), once, &mut samples)?;
+        Ok(samples.first().copied().unwrap_or(0))
     }
 
     /// Runs a bare kernel once.
@@ -133,49 +134,26 @@ impl<'a> Stage<'a> {
         Arguments { views: &self.bound, by_value: self.case.by_value() }
     }
 
-    /// Reads every buffer back.
-    pub(crate) fn read(&self, context: &mut dyn OracleContext) -> Result<Vec<Vec<u8>>, ContextError> {
-        let mut all = Vec::with_capacity(self.bound.len());
-        for (buffer, view) in self.case.buffers().iter().zip(&self.bound) {
-            let mut bytes = vec![0; buffer.size_bytes() as usize];
+    /// Reads every buffer back, in one piece with its red zones.
+    pub(crate) fn read(&self, context: &mut dyn OracleContext) -> Result<Left, ContextError> {
+        let mut left = Left { buffers: Vec::with_capacity(self.whole.len()), trespasses: Vec::new() };
+        let zone = RED_ZONE_BYTES as usize;
+        for (buffer, view) in self.case.buffers().iter().zip(&self.whole) {
+            let mut bytes = vec![0; buffer.size_bytes() as usize + 2 * zone];
             context.read(view, &mut bytes)?;
-            all.push(bytes);
-        }
-        Ok(all)
-    }
-
-    /// What was written outside of the buffers since they were allocated.
-    pub(crate) fn trespasses(&self, context: &mut dyn OracleContext) -> Result<Vec<Trespass>, ContextError> {
-        let mut found = Vec::new();
-        let mut zone = [0; RED_ZONE_BYTES as usize];
-        for ((buffer, before), behind) in self.case.buffers().iter().zip(&self.before).zip(&self.behind) {
             let changed = |byte: &u8| *byte != red_zone(buffer);
-            context.read(behind, &mut zone)?;
-            let bytes_past_end = zone.iter().rposition(changed).map(|byte| byte as u64);
-            context.read(before, &mut zone)?;
-            let first = zone.iter().position(changed);
+            let behind = bytes.split_off(bytes.len() - zone);
+            let bytes_past_end = behind.iter().rposition(changed).map(|byte| byte as u64);
+            let first = bytes[..zone].iter().position(changed);
             let bytes_before_start = first.map(|byte| RED_ZONE_BYTES - 1 - byte as u64);
             if bytes_past_end.is_some() || bytes_before_start.is_some() {
                 let buffer = buffer.name.to_string();
-                found.push(Trespass { buffer, bytes_past_end, bytes_before_start });
+                left.trespasses.push(Trespass { buffer, bytes_past_end, bytes_before_start });
             }
+            bytes.drain(..zone);
+            left.buffers.push(bytes);
         }
-        Ok(found)
-    }
-
-    /// The case.
-    pub(crate) const fn case(&self) -> &'a Case {
-        self.case
-    }
-
-    /// What inputs are filled with.
-    pub(crate) const fn contents(&self) -> &'a [Vec<u8>] {
-        self.contents
-    }
-
-    /// The byte that outputs are poisoned with.
-    pub(crate) const fn poison(&self) -> u8 {
-        self.poison
+        Ok(left)
     }
 }
 

@@ -7,7 +7,8 @@ use cuforge_core::{ContextError, ContextErrorKind, OracleContext, Schedule};
 use crate::case::Case;
 use crate::check::{CheckOptions, check};
 use crate::error::OracleError;
-use crate::measure::{MeasureOptions, Stopping, measure};
+use crate::measure::{MeasureOptions, measure};
+use crate::stopping::Stopping;
 use crate::tune::{Rejection, Trials};
 
 /// Runs trials of one kernel over one shape in this process.

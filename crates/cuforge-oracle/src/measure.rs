@@ -1,57 +1,18 @@
 //! Honest times of one case: samples until they settle, each of them checked, none faster than the memory allows.
 
-use std::time::Instant;
+use std::thread;
+use std::time::Duration;
 
-use cuforge_core::{BufferView, Constraints, OracleContext, Request, Sampling};
+use cuforge_core::{BufferView, OracleContext, Request};
 
 use crate::build::Build;
 use crate::case::Case;
 use crate::check::{FIRST_POISON, SECOND_POISON, check_sizes};
 use crate::error::OracleError;
 use crate::execute::{Stage, all_agree, changed_inputs};
-use crate::interface::Role;
-use crate::verdict::{Stopped, Timing};
-
-/// When enough samples have been taken.
-///
-/// After [`least_samples`](Self::least_samples) and [`least_total_ns`](Self::least_total_ns), whichever comes later: when
-/// the relative standard deviation falls to [`deviation`](Self::deviation), or when it does not change any more, or at
-/// [`most_host_ns`](Self::most_host_ns), which counts everything.
-///
-/// ```
-/// use cuforge_oracle::Stopping;
-/// assert_eq!((Stopping::default().least_samples, Stopping::default().deviation), (10, 0.005));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stopping {
-    /// Samples at least. Default 10.
-    pub least_samples: u32,
-    /// Nanoseconds of measured time at least. Default half a second.
-    pub least_total_ns: u64,
-    /// The relative standard deviation that is enough. Default 0.5 %.
-    pub deviation: f64,
-    /// Nanoseconds on the host at most, checks and copies included. Default 15 seconds.
-    pub most_host_ns: u64,
-}
-
-impl Default for Stopping {
-    fn default() -> Self {
-        Self {
-            least_samples: 10,
-            least_total_ns: 500_000_000,
-            deviation: 0.005,
-            most_host_ns: 15_000_000_000,
-        }
-    }
-}
-
-impl Stopping {
-    /// A rough figure: 10 samples, 5 ms measured, 2 %, one second at most.
-    #[must_use]
-    pub const fn quick() -> Self {
-        Self { least_samples: 10, least_total_ns: 5_000_000, deviation: 0.02, most_host_ns: 1_000_000_000 }
-    }
-}
+use crate::roofline::{floor_ns, least_bytes, too_fast};
+use crate::stopping::{Clock, Stopping};
+use crate::verdict::Timing;
 
 /// How a case is measured.
 ///
@@ -88,7 +49,8 @@ pub struct Measurement {
     /// The time below which nobody can move them through device memory, where the device tells its bandwidth and the
     /// buffers cannot all lie in its cache.
     pub floor_ns: Option<f64>,
-    /// Why the samples are no measurement: a wrong result in one of them, or a time below the floor.
+    /// Why the samples are no measurement: a wrong result in one of them, a time below the floor, or a
+    /// device that did not run at its clock.
     pub rejected: Option<String>,
 }
 
@@ -102,7 +64,8 @@ impl Measurement {
 }
 
 /// Measures a case that is known to be right. Outputs are poisoned before every sample and compared after it, so a run
-/// that did nothing has no time.
+/// that did nothing has no time. Where the backend tells its [`clock_hz`](OracleContext::clock_hz), samples at less than
+/// three quarters of the device's clock are discarded and taken again; if most are, there is no measurement.
 ///
 /// Only the kernel lies between the two clock readings where the backend has
 /// [`timestamp_supported`](OracleContext::timestamp_supported); the host's work lies between samples. Ends all
@@ -119,48 +82,79 @@ pub fn measure(
     let mut build = Build::new(case, context)?;
     let contents = case.contents(options.seed)?;
     let expected = case.expected(&contents, &build.model)?;
-    let mut stage = Stage::new(context, case, &contents, FIRST_POISON, options.seed)?;
+    let stage = Stage::new(context, case, options.seed)?;
     let flush = flush_view(context, options)?;
     let mut clock = Clock::new(options.stopping);
+    let mut slowest: Option<f64> = None;
     let mut known: Option<Vec<Vec<u8>>> = None;
     let mut rejected = None;
     let mut round = 0u32;
     while rejected.is_none() && clock.stopped.is_none() {
-        stage.poison_with(if round.is_multiple_of(2) { FIRST_POISON } else { SECOND_POISON });
-        stage.fill(context)?;
+        let poison = if round.is_multiple_of(2) { FIRST_POISON } else { SECOND_POISON };
+        stage.fill(context, &contents, poison)?;
         if let Some(flush) = &flush {
             context.fill(flush, round as u8)?;
         }
-        let mut sample = Vec::with_capacity(1);
-        stage.run(context, &mut build.prepared, Sampling { warmups: 0, samples: 1 }, &mut sample)?;
-        let got = stage.read(context)?;
+        let sample_ns = stage.run(context, &mut build.prepared)?;
+        let throttled = throttled(context)?;
+        let left = stage.read(context)?;
+        rejected = left.trespasses.first().map(ToString::to_string);
         // Most kernels leave the same bytes every time; the others are judged every time.
-        if known.as_ref() != Some(&got) {
-            let agrees = all_agree(case, &got, &expected, stage.poison())
-                && changed_inputs(case, &got, &contents).is_empty();
-            rejected = (!agrees).then(|| format!("the result of run {round} is wrong"));
-            known = Some(got);
+        if known.as_ref() != Some(&left.buffers) {
+            let agrees = all_agree(case, &left.buffers, &expected, poison)
+                && changed_inputs(case, &left.buffers, &contents).is_empty();
+            if !agrees {
+                rejected.get_or_insert_with(|| format!("the result of run {round} is wrong"));
+            }
+            known = Some(left.buffers);
         }
-        if round >= options.warmups {
-            sample.into_iter().for_each(|sample| clock.push(sample));
+        match throttled {
+            _ if round < options.warmups => {}
+            None => clock.push(sample_ns),
+            Some(fraction) => {
+                clock.discard();
+                slowest = Some(slowest.map_or(fraction, |slowest| slowest.min(fraction)));
+                thread::sleep(COOLING);
+            }
         }
         round = round.saturating_add(1);
     }
-    if let Some(trespass) = stage.trespasses(context)?.first() {
-        rejected.get_or_insert_with(|| trespass.to_string());
+    let timing = Timing {
+        samples_ns: clock.samples_ns,
+        discarded: clock.discarded,
+        device_clock: context.timestamp_supported(),
+        stopped: clock.stopped,
+    };
+    if let Some(slowest) = slowest.filter(|_| timing.discarded as usize > timing.samples_ns.len()) {
+        rejected.get_or_insert_with(|| {
+            let (kept, discarded) = (timing.samples_ns.len(), timing.discarded);
+            let percent = slowest * 100.0;
+            format!(
+                "the device ran at {percent:.0} % of its clock, {discarded} samples discarded, {kept} kept"
+            )
+        });
     }
     let least_bytes = least_bytes(case);
     let floor_ns = floor_ns(least_bytes, context.constraints(), options.flush_cache);
-    let device_clock = context.timestamp_supported();
-    let timing = Timing { samples_ns: clock.samples_ns, device_clock, stopped: clock.stopped };
-    if let (Some(floor), Some(median)) = (floor_ns, timing.median_ns().filter(|_| device_clock))
-        && (median as f64) < floor
-    {
-        rejected.get_or_insert_with(|| {
-            format!("{median} ns is faster than the memory can move {least_bytes} bytes ({floor:.0} ns)")
-        });
+    if let Some(why) = too_fast(&timing, least_bytes, floor_ns) {
+        rejected.get_or_insert(why);
     }
     Ok(Measurement { timing, least_bytes, floor_ns, rejected })
+}
+
+/// Below this fraction of its clock a device counts as throttled, or as not yet awake.
+const LEAST_CLOCK: f64 = 0.75;
+/// What a device that was throttled is given to recover.
+const COOLING: Duration = Duration::from_millis(2);
+
+/// The fraction of its highest clock rate at which the device runs, if that is too low to measure anything.
+fn throttled(context: &mut dyn OracleContext) -> Result<Option<f64>, OracleError> {
+    let most = context.constraints().max_clock_hz;
+    if most == 0 {
+        return Ok(None);
+    }
+    let fraction = context.clock_hz()?.map(|now| now as f64 / most as f64);
+    Ok(fraction.filter(|fraction| *fraction < LEAST_CLOCK))
 }
 
 fn flush_view(
@@ -172,141 +166,4 @@ fn flush_view(
         return Ok(None);
     }
     Ok(Some(context.allocate(&Request::new(bytes))?))
-}
-
-/// Every input is read once and every output written once; a buffer of both roles moves twice.
-fn least_bytes(case: &Case) -> u64 {
-    let moved = case.buffers().iter().map(|buffer| match buffer.role {
-        Role::Input | Role::Output => buffer.size_bytes(),
-        Role::InOut => 2 * buffer.size_bytes(),
-    });
-    moved.sum()
-}
-
-/// The time that the bytes which cannot have stayed in the cache take at the memory's full speed.
-fn floor_ns(least_bytes: u64, device: &Constraints, cold: bool) -> Option<f64> {
-    if device.memory_bytes_per_second == 0 {
-        return None;
-    }
-    // What may stay in the cache need not pass through memory: inputs from the run before, outputs until later.
-    let cached = if cold { device.cache_bytes } else { device.cache_bytes.saturating_mul(2) };
-    let through_memory = least_bytes.saturating_sub(cached);
-    (through_memory > 0).then(|| through_memory as f64 * 1e9 / device.memory_bytes_per_second as f64)
-}
-
-/// Collects samples and decides when they are enough.
-struct Clock {
-    stopping: Stopping,
-    start: Instant,
-    samples_ns: Vec<u64>,
-    total_ns: u64,
-    /// Running mean and sum of squared distances from it (Welford).
-    mean: f64,
-    squares: f64,
-    /// The latest relative deviations.
-    recent: Vec<f64>,
-    stopped: Option<Stopped>,
-}
-
-/// So many relative deviations within a twentieth of each other mean that more samples will not narrow it.
-const SETTLED: usize = 16;
-
-impl Clock {
-    fn new(stopping: Stopping) -> Self {
-        Self {
-            stopping,
-            start: Instant::now(),
-            samples_ns: Vec::new(),
-            total_ns: 0,
-            mean: 0.0,
-            squares: 0.0,
-            recent: Vec::new(),
-            stopped: None,
-        }
-    }
-
-    fn push(&mut self, sample_ns: u64) {
-        let host_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.push_at(sample_ns, host_ns);
-    }
-
-    fn push_at(&mut self, sample_ns: u64, host_ns: u64) {
-        self.samples_ns.push(sample_ns);
-        self.total_ns = self.total_ns.saturating_add(sample_ns);
-        let (count, sample) = (self.samples_ns.len() as f64, sample_ns as f64);
-        let distance = sample - self.mean;
-        self.mean += distance / count;
-        self.squares += distance * (sample - self.mean);
-        let deviation = if self.mean > 0.0 && count > 1.0 {
-            (self.squares / (count - 1.0)).sqrt() / self.mean
-        } else {
-            0.0
-        };
-        self.recent.push(deviation);
-        if self.recent.len() > SETTLED {
-            self.recent.remove(0);
-        }
-        let enough = self.samples_ns.len() >= self.stopping.least_samples as usize
-            && self.total_ns >= self.stopping.least_total_ns;
-        self.stopped = if enough && deviation <= self.stopping.deviation {
-            Some(Stopped::Converged)
-        } else if enough && self.has_settled() {
-            Some(Stopped::Stable)
-        } else if host_ns >= self.stopping.most_host_ns {
-            Some(Stopped::Cap)
-        } else {
-            None
-        };
-    }
-
-    fn has_settled(&self) -> bool {
-        let least = self.recent.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = self.recent.iter().copied().fold(0.0, f64::max);
-        self.recent.len() == SETTLED && most - least <= 0.05 * most
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(samples: impl Iterator<Item = u64>, host_ns_each: u64) -> (usize, Option<Stopped>) {
-        let mut clock = Clock::new(Stopping { least_total_ns: 20_000, ..Stopping::default() });
-        for (index, sample) in samples.enumerate() {
-            clock.push_at(sample, (index as u64 + 1) * host_ns_each);
-            if clock.stopped.is_some() {
-                break;
-            }
-        }
-        (clock.samples_ns.len(), clock.stopped)
-    }
-
-    #[test]
-    fn steady_samples_converge_after_the_least_number_and_total() {
-        assert_eq!(run(std::iter::repeat(10_000), 1), (10, Some(Stopped::Converged)));
-        assert_eq!(run(std::iter::repeat(100), 1), (200, Some(Stopped::Converged)));
-    }
-
-    #[test]
-    fn samples_that_keep_spreading_alike_are_stable_and_slow_ones_end_at_the_cap() {
-        let two_modes = (0..).map(|index| if index % 2 == 0 { 9_000 } else { 11_000 });
-        let (count, stopped) = run(two_modes, 1);
-        assert!(stopped == Some(Stopped::Stable) && count < 100, "{count} {stopped:?}");
-        // Each ten times the one before never settles.
-        let growing = (0..).map(|index| 1u64 << index.min(60));
-        assert_eq!(run(growing, 4_000_000_000).1, Some(Stopped::Cap));
-    }
-
-    #[test]
-    fn the_floor_counts_only_what_cannot_stay_in_the_cache() {
-        let device = Constraints {
-            cache_bytes: 1000,
-            memory_bytes_per_second: 1_000_000_000,
-            ..Constraints::default()
-        };
-        assert_eq!(floor_ns(2000, &device, false), None);
-        assert_eq!(floor_ns(5000, &device, false), Some(3000.0));
-        assert_eq!(floor_ns(5000, &device, true), Some(4000.0));
-        assert_eq!(floor_ns(5000, &Constraints::default(), true), None);
-    }
 }

@@ -66,12 +66,12 @@ impl<'a> Bench<'a> {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error)),
         };
-        let stage = Stage::new(&mut context, self.case, &self.contents, SECOND_POISON, self.seed)?;
-        stage.fill(&mut context)?;
+        let stage = Stage::new(&mut context, self.case, self.seed)?;
+        stage.fill(&mut context, &self.contents, SECOND_POISON)?;
         if let Err(error) = stage.dispatch(&mut *kernel) {
             return Ok(Err(error));
         }
-        let got = stage.read(&mut context)?;
+        let got = stage.read(&mut context)?.buffers;
         let agrees = all_agree(self.case, &got, &self.expected, SECOND_POISON)
             && changed_inputs(self.case, &got, &self.contents).is_empty();
         Ok(Ok(Simulated { got, agrees, instructions: context.instructions().unwrap_or(0) }))

@@ -175,6 +175,8 @@ impl Discrimination {
 pub struct Timing {
     /// Nanoseconds of each timed run, in order.
     pub samples_ns: Vec<u64>,
+    /// Further samples that do not count, because the device did not run at its clock.
+    pub discarded: u32,
     /// Whether the device's own clock took them.
     pub device_clock: bool,
     /// What ended the sampling; none for a fixed number of samples.
@@ -415,7 +417,7 @@ pub(crate) mod samples {
             }],
             runs: 4,
             blocks: 3,
-            timing: Timing { samples_ns: vec![1000, 2000, 3000], device_clock: false, stopped: None },
+            timing: Timing { samples_ns: vec![1000, 2000, 3000], ..Timing::default() },
             instructions: Some(100),
             provenance: Some(Provenance::default()),
             ..Report::blank("twice", "simulated sm_90", 1, verdict)
@@ -447,9 +449,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples_by_nearest_rank() {
-        let timing = Timing { samples_ns: vec![50, 10, 40, 20, 30], device_clock: false, stopped: None };
+        let timing = Timing { samples_ns: vec![50, 10, 40, 20, 30], ..Timing::default() };
         assert_eq!((timing.median_ns(), timing.p95_ns()), (Some(30), Some(50)));
-        let one = Timing { samples_ns: vec![7], device_clock: false, stopped: None };
+        let one = Timing { samples_ns: vec![7], ..Timing::default() };
         assert_eq!((one.median_ns(), one.p95_ns()), (Some(7), Some(7)));
         assert_eq!(Timing::default().median_ns(), None);
     }

@@ -13,7 +13,9 @@ use crate::execute::blocks;
 use crate::format::Format;
 use crate::inputs::Inputs;
 use crate::legs::legs;
+use crate::measure::{MeasureOptions, measure};
 use crate::number::floats;
+use crate::roofline::{floor_ns, least_bytes, too_fast};
 use crate::verdict::{InputsOutcome, InputsReport, Origin, Report, Verdict};
 
 /// How a verification runs.
@@ -22,7 +24,7 @@ use crate::verdict::{InputsOutcome, InputsReport, Origin, Report, Verdict};
 /// use cuforge_oracle::VerifyOptions;
 /// assert_eq!(VerifyOptions::default().with_seed(7).check.seed, 7);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VerifyOptions {
     /// Seed and timed runs.
     pub check: CheckOptions,
@@ -30,12 +32,14 @@ pub struct VerifyOptions {
     pub mutants: MutantOptions,
     /// Whether the first reduced case runs over every one of [`Inputs::ALL`] too. Default yes.
     pub other_inputs: bool,
+    /// How what passed is measured at last. Default not at all: its few checked runs are timed, which is no measurement.
+    pub timing: Option<MeasureOptions>,
 }
 
 impl Default for VerifyOptions {
     fn default() -> Self {
         let (check, mutants) = (CheckOptions::default(), MutantOptions::default());
-        Self { check, mutants, other_inputs: true }
+        Self { check, mutants, other_inputs: true, timing: None }
     }
 }
 
@@ -54,7 +58,8 @@ impl VerifyOptions {
 /// ones, everything read back after each and compared with the reference element by element against its bound. If all
 /// agrees, the case is shown a zeroed output, a dropped tail and mutants of its kernel's PTX (on a simulated device of
 /// their own, over the reduced case); if it misses them the verdict is [`Verdict::Vacuous`]. On any other device than
-/// the simulated one, the same PTX runs there too, and the report says which of the [`Legs`] is at fault. The same case,
+/// the simulated one, the same PTX runs there too, and the report says which of the [`Legs`] is at fault. Times below
+/// what the memory system allows are a failure too. The same case,
 /// seed and backend give the same report but for times.
 ///
 /// Ends all allocations of the backend but resident ones.
@@ -100,9 +105,12 @@ pub fn verify_with(
             }
         }
         Err(error) => {
-            report.provenance = Some(build.provenance());
+            report.provenance = Some(build.provenance.clone());
             report.verdict = verdict_of(error)?;
         }
+    }
+    if report.verdict == Verdict::Passed {
+        judge_times(&mut report, case, context, options)?;
     }
     let failed = matches!(report.verdict, Verdict::Failed | Verdict::Fault(_));
     if report.legs.is_none() && (failed || report.verdict == Verdict::Passed) {
@@ -194,6 +202,31 @@ fn try_other_inputs(
             report.legs = legs(&other, context, build, seed, false)?;
         }
         report.inputs.push(InputsReport { inputs, outcome });
+    }
+    Ok(())
+}
+
+/// A right result in a time that cannot be is no pass: the clock, or what it was stopped for, is wrong.
+fn judge_times(
+    report: &mut Report,
+    case: &Case,
+    context: &mut dyn OracleContext,
+    options: &VerifyOptions,
+) -> Result<(), OracleError> {
+    let refused = match &options.timing {
+        Some(how) => {
+            let measured = measure(case, context, &MeasureOptions { seed: options.check.seed, ..*how })?;
+            report.timing = measured.timing;
+            measured.rejected
+        }
+        None => {
+            let bytes = least_bytes(case);
+            too_fast(&report.timing, bytes, floor_ns(bytes, context.constraints(), false))
+        }
+    };
+    if let Some(why) = refused {
+        report.notes.push(format!("no measurement: {why}"));
+        report.verdict = Verdict::Failed;
     }
     Ok(())
 }

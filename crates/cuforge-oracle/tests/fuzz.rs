@@ -1,10 +1,10 @@
 //! The fuzzer finds what is wrong, makes it small, and accuses nothing that is right.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly in its helpers too")]
 
-use cuforge_core::{
-    Adapter, Arguments, BufferView, BuildOptions, Constraints, ContextError, Extent, KernelSpec,
-    OracleContext, Prepared, Request, Sampling, Schedule,
-};
+mod changed;
+
+use changed::{Change, Changed};
+use cuforge_core::KernelSpec;
 use cuforge_oracle::SimContext;
 use cuforge_oracle::fuzz::{self, Binary, Ending, FuzzCase, FuzzForm, FuzzOutcome, Node, Values};
 
@@ -83,62 +83,25 @@ fn a_case_survives_its_file_and_a_file_that_makes_no_kernel_is_refused() {
     assert!(refused(far.to_text()).contains("inputs"));
 }
 
-/// The simulated device, but for one instruction that it takes for another.
+/// Takes one instruction for another.
 struct Miscompiling {
-    inner: SimContext,
     from: &'static str,
     to: &'static str,
 }
 
-impl OracleContext for Miscompiling {
-    fn adapter(&self) -> &Adapter {
-        self.inner.adapter()
-    }
-    fn constraints(&self) -> &Constraints {
-        self.inner.constraints()
-    }
-    fn timestamp_supported(&self) -> bool {
-        false
-    }
-    fn allocate(&mut self, request: &Request) -> Result<BufferView, ContextError> {
-        self.inner.allocate(request)
-    }
-    fn write(&mut self, view: &BufferView, bytes: &[u8]) -> Result<(), ContextError> {
-        self.inner.write(view, bytes)
-    }
-    fn read(&mut self, view: &BufferView, bytes: &mut [u8]) -> Result<(), ContextError> {
-        self.inner.read(view, bytes)
-    }
-    fn clear(&mut self) -> Result<(), ContextError> {
-        self.inner.clear()
-    }
-    fn prepare(
-        &mut self,
-        spec: &KernelSpec,
-        schedule: &Schedule,
-        options: &BuildOptions,
-    ) -> Result<Prepared, ContextError> {
+impl Change for Miscompiling {
+    fn built(&self, spec: &KernelSpec) -> Option<KernelSpec> {
         let text = spec.body().text.replace(self.from, self.to);
         let blocks = spec.declared_blocks().to_vec();
         // SAFETY: it runs on the simulated device only, which checks every access.
         let wrong = unsafe { KernelSpec::ptx("fuzz", "fuzz", text, spec.parameters().to_vec()) };
-        self.inner.prepare(&wrong.with_declared_blocks(blocks), schedule, options)
-    }
-    fn run(
-        &mut self,
-        prepared: &mut Prepared,
-        arguments: Arguments<'_>,
-        extent: Extent,
-        sampling: Sampling,
-        samples: &mut Vec<u64>,
-    ) -> Result<(), ContextError> {
-        self.inner.run(prepared, arguments, extent, sampling, samples)
+        Some(wrong.with_declared_blocks(blocks))
     }
 }
 
 /// The first failure of a device that takes one instruction for another, made small.
 fn shrunk(from: &'static str, to: &'static str) -> FuzzCase {
-    let mut context = Miscompiling { inner: sim(), from, to };
+    let mut context = Changed::new(sim(), Miscompiling { from, to });
     for number in 0..500 {
         let case = FuzzCase::generate(2, number);
         if let FuzzOutcome::Fails(_) = fuzz::run(&case, FuzzForm::Ptx, &mut context).unwrap() {

@@ -13,15 +13,13 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use cuforge_core::{Access, Arguments, OracleContext, Request};
 use cuforge_oracle::corpus::{self, Form};
 use cuforge_oracle::{
-    Case, CudaContext, ErrorModel, Expected, Inputs, MutantOptions, Role, Verdict, VerifyOptions, verify_with,
+    Case, CudaContext, ErrorModel, Expected, Inputs, MutantOptions, Verdict, VerifyOptions, verify_with,
 };
 use cuforge_tests::defects;
+use cuforge_tests::outputs::run_over;
 
-/// Cases side by side: each is mostly start-up of the driver and compilation on the host.
-const WORKERS: usize = 8;
 const SEED: u64 = 42;
 const SCRIPT: &str = include_str!("beside_torch.py");
 
@@ -86,20 +84,9 @@ fn leave_outputs(case: &Case, context: &mut CudaContext, folder: &Path) -> Falli
     let case = normal.as_ref().unwrap_or(case);
     let contents = case.contents(SEED)?;
     let expected = case.expected(&contents, &model)?;
-    let mut views = Vec::new();
-    for (buffer, contents) in case.buffers().iter().zip(&contents) {
-        let access = if buffer.role == Role::Input { Access::StorageRead } else { Access::StorageReadWrite };
-        let view = context.allocate(&Request::new(buffer.size_bytes().max(1)).with_access(access))?;
-        context.fill(&view, 0)?;
-        context.write(&view, contents)?;
-        views.push(view.slice(0, buffer.size_bytes())?.bound_to(buffer.group, buffer.binding, access)?);
-    }
-    let arguments = Arguments { views: &views, by_value: case.by_value() };
-    context.run_kernel(case.kernel(), case.schedule(), case.build_options(), arguments, case.extent())?;
-    for ((buffer, view), expected) in case.buffers().iter().zip(&views).zip(&expected) {
+    let all = run_over(case, &contents, context)?;
+    for ((buffer, got), expected) in case.buffers().iter().zip(all).zip(&expected) {
         let Some(expected) = expected else { continue };
-        let mut got = vec![0; buffer.size_bytes() as usize];
-        context.read(view, &mut got)?;
         let (kind, right) = match expected {
             Expected::Exact(bytes) => ("exact", bytes.clone()),
             Expected::Bounded { values, .. } => {
@@ -118,8 +105,10 @@ fn all(folder: &Path) -> Fallible<()> {
     fs::create_dir_all(folder)?;
     let names = names()?;
     let (queue, verdicts) = (Mutex::new(names.clone()), Mutex::new(BTreeMap::new()));
+    // Each case is mostly start-up of the driver and compilation on the host.
+    let workers = thread::available_parallelism().map_or(4, usize::from);
     thread::scope(|scope| {
-        for _ in 0..WORKERS {
+        for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(name) = queue.lock().ok().and_then(|mut queue| queue.pop()) {
                     let verdict = child(folder, &name);
@@ -146,7 +135,7 @@ fn child(folder: &Path, name: &str) -> String {
     verdict.unwrap_or("died").to_owned()
 }
 
-/// What `assert_close` says of each case: `passed` or `failed`.
+/// What `assert_close` says of each case: `passed`, `failed`, or `raised` if there was nothing to compare.
 fn torch(folder: &Path) -> Fallible<BTreeMap<String, String>> {
     let mut python = Command::new("python3");
     let mut running =
@@ -166,23 +155,27 @@ fn show(names: &[String], verdicts: &BTreeMap<String, String>, torch: &BTreeMap<
         of.get(name).cloned().unwrap_or_else(|| "nothing".to_owned())
     };
     let accused = |word: &str| !matches!(word, "passed" | "vacuous");
-    let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for name in names {
         let (ours, theirs) = (word(verdicts, name), word(torch, name));
         let kind = name.split('/').next().unwrap_or_default();
+        let all = [true, accused(&ours), theirs == "failed", theirs == "raised"];
         let count = counts.entry(kind).or_default();
-        count[0] += 1;
-        count[1] += usize::from(accused(&ours));
-        count[2] += usize::from(accused(&theirs));
+        count.iter_mut().zip(all).for_each(|(count, counts)| *count += usize::from(counts));
         if accused(&ours) != accused(&theirs) || (kind == "correct") == accused(&ours) {
             println!("{name}: oracle {ours}, assert_close {theirs}");
         }
     }
-    println!("\n{:<14} {:>5} {:>7} {:>12}", "kind", "cases", "oracle", "assert_close");
-    for (kind, [cases, ours, theirs]) in &counts {
-        println!("{kind:<14} {cases:>5} {ours:>7} {theirs:>12}");
+    let row = |kind: &str, [cases, ours, theirs, raised]: [usize; 4]| {
+        println!("{kind:<14} {cases:>5} {ours:>7} {theirs:>12} {raised:>12}");
+    };
+    println!("\n{:<14} {:>5} {:>7} {:>12} {:>12}", "kind", "cases", "oracle", "assert_close", "launch fails");
+    let mut planted = [0; 4];
+    for (kind, count) in &counts {
+        row(kind, *count);
+        if *kind != "correct" {
+            planted = std::array::from_fn(|column| planted[column] + count[column]);
+        }
     }
-    let planted = counts.iter().filter(|(kind, _)| **kind != "correct").map(|(_, count)| count);
-    let sum = planted.fold([0; 3], |sum, count| [0, 1, 2].map(|index| sum[index] + count[index]));
-    println!("{:<14} {:>5} {:>7} {:>12}", "all planted", sum[0], sum[1], sum[2]);
+    row("all planted", planted);
 }

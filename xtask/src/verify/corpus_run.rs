@@ -2,16 +2,17 @@
 
 use cuforge_core::{OracleContext, Schedule};
 use cuforge_oracle::corpus::{self, CorpusKernel, Form};
-use cuforge_oracle::{MutantOptions, Random, VerifyOptions};
+use cuforge_oracle::{MeasureOptions, MutantOptions, Random, VerifyOptions};
 
 use crate::judge::{self, Judged};
 
 /// Verifies every kernel, or only `kernel`, under so many schedules: the first with all its mutants and other inputs,
-/// the others with as many mutants as show that each of them can fail. Reports stand in the corpus' order.
+/// the others with as many mutants as show that each of them can fail; what passes is measured as `timing` says. Reports stand in the corpus' order.
 pub(crate) fn run(
     kernel: Option<CorpusKernel>,
     seed: u64,
     schedules: usize,
+    timing: Option<MeasureOptions>,
     context: &mut dyn OracleContext,
 ) -> Vec<Judged> {
     let mut jobs = Vec::new();
@@ -30,13 +31,14 @@ pub(crate) fn run(
     let mut judged: Vec<Option<Judged>> = jobs.iter().map(|_| None).collect();
     for index in order {
         let (kernel, form, place, schedule) = &jobs[index];
-        judged[index] = Some(judge::judge_under(kernel, *form, schedule, context, &options(*place, seed)));
+        judged[index] =
+            Some(judge::judge_under(kernel, *form, schedule, context, &options(*place, seed, timing)));
     }
     judged.into_iter().flatten().collect()
 }
 
-fn options(place: usize, seed: u64) -> VerifyOptions {
-    let first = VerifyOptions::default().with_seed(seed);
+fn options(place: usize, seed: u64, timing: Option<MeasureOptions>) -> VerifyOptions {
+    let first = VerifyOptions { timing, ..VerifyOptions::default() }.with_seed(seed);
     if place == 0 {
         return first;
     }

@@ -10,6 +10,7 @@ use cuforge_core::{
     Evidence, Extent, KernelSpec, Language, OracleContext, Prepared, Request, Schedule,
 };
 
+use super::clock::ClockProbe;
 use super::sim::{approximations, digest, flushes};
 
 /// What fresh allocations hold: as a float a NaN, as an integer nothing that a kernel is likely to write.
@@ -30,6 +31,7 @@ pub struct CudaContext {
     session: Arc<Mutex<Session>>,
     adapter: Adapter,
     constraints: Constraints,
+    clock: ClockProbe,
 }
 
 impl CudaContext {
@@ -37,7 +39,7 @@ impl CudaContext {
     pub fn new(session: Session) -> Self {
         let (adapter, constraints) =
             (session.device().adapter().clone(), session.device().constraints().clone());
-        Self { session: Arc::new(Mutex::new(session)), adapter, constraints }
+        Self { session: Arc::new(Mutex::new(session)), adapter, constraints, clock: ClockProbe::default() }
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
@@ -61,6 +63,10 @@ impl OracleContext for CudaContext {
 
     fn timestamp_supported(&self) -> bool {
         true
+    }
+
+    fn clock_hz(&mut self) -> Result<Option<u64>, ContextError> {
+        self.clock.hz(&mut locked(&self.session)).map_err(|error| error.during("read the clock"))
     }
 
     fn allocate(&mut self, request: &Request) -> Result<BufferView, ContextError> {

@@ -1,15 +1,17 @@
-//! The sixteen barriers of a block.
+//! The sixteen barriers of a block, and that of its cluster.
 
 use crate::exec::machine::{Machine, lanes_in};
 use crate::exec::options::ExitedThreads;
 use crate::exec::warp::{Group, Wait, Warp};
-use crate::fault::Fault;
+use crate::fault::{Fault, Missing};
 use crate::form::BarrierReduction;
 use crate::lanes::{LANES, lanes_of};
-use crate::meeting::Missing;
+
+/// Number of the cluster's barrier; exited threads count as arrived there.
+pub(crate) const CLUSTER_BARRIER: u32 = 16;
 
 /// Barriers in all.
-const COUNT: usize = 16;
+const COUNT: usize = 17;
 
 /// One barrier between two completions.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +71,7 @@ impl Barriers {
             }
         }
         if arrives {
-            let clock = machine.clocks.arrive(index);
+            let clock = machine.hazards.as_mut().map_or(0, |hazards| hazards.arrive(index));
             slot.arrived.push((index, clock));
             warps[index].release_barrier();
             released.push(index);
@@ -112,6 +114,7 @@ impl Barriers {
             return Ok(Vec::new());
         }
         if slot.threads.is_none()
+            && id != CLUSTER_BARRIER
             && machine.shot.options.checks.exited_threads == ExitedThreads::Fault
             && let Some(thread) = first_exited(machine, warps)
         {
@@ -121,7 +124,9 @@ impl Barriers {
         }
         let done = std::mem::take(slot);
         machine.order_barrier(done.waiting.iter().copied().chain(done.arrived.iter().map(|(warp, _)| *warp)));
-        machine.clocks.barrier(&done.waiting, &done.arrived);
+        if let Some(hazards) = &mut machine.hazards {
+            hazards.barrier(&done.waiting, &done.arrived);
+        }
         for &index in &done.waiting {
             let warp = &mut warps[index];
             for group in waiting(warp) {
