@@ -313,17 +313,13 @@ struct Endless {
 
 // SAFETY: no byte is handed out twice, and none beyond the capacity.
 unsafe impl SlabAllocator for Endless {
-    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
         let offset = self.next.next_multiple_of(request.align);
         if offset + request.len > self.capacity {
-            return None;
+            return Err(Refusal::NeverFits { max_bytes: self.capacity.saturating_sub(offset) });
         }
         self.next = offset + request.len;
-        Some(Grant { handle: Handle::new(self.next)?, offset })
-    }
-    fn refusal(&self, request: &Request) -> Refusal {
-        let offset = self.next.next_multiple_of(request.align);
-        Refusal::NeverFits { max_bytes: self.capacity.saturating_sub(offset) }
+        Ok(Grant { handle: Handle(offset), offset, len: request.len })
     }
     fn release(&mut self, _: Handle, _: &[Stamp]) -> Result<(), Misuse> {
         Ok(())

@@ -86,8 +86,11 @@ fn tidy_findings(packages: &[Package]) -> Vec<String> {
     findings.extend(variables::findings(&files));
     findings.extend(links::findings(root, &files));
     match files.iter().find(|file| file.path == Path::new("ARCHITECTURE.md")) {
-        Some(page) => findings.extend(promises::findings(page, &files)),
+        Some(page) => findings.extend(promises::findings(page)),
         None => findings.push("ARCHITECTURE.md is missing".to_owned()),
+    }
+    for page in files.iter().filter(|file| file.path.extension().is_some_and(|extension| extension == "md")) {
+        findings.extend(promises::gone(page, &files));
     }
     for package in packages {
         for target in &package.targets {
