@@ -313,13 +313,17 @@ struct Endless {
 
 // SAFETY: no byte is handed out twice, and none beyond the capacity.
 unsafe impl SlabAllocator for Endless {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
         let offset = self.next.next_multiple_of(request.align);
         if offset + request.len > self.capacity {
-            return Err(Refusal::NeverFits { max_bytes: self.capacity.saturating_sub(offset) });
+            return None;
         }
         self.next = offset + request.len;
-        Ok(Grant { handle: Handle(offset), offset, len: request.len })
+        Some(Grant { handle: Handle::new(self.next)?, offset })
+    }
+    fn refusal(&self, request: &Request) -> Refusal {
+        let offset = self.next.next_multiple_of(request.align);
+        Refusal::NeverFits { max_bytes: self.capacity.saturating_sub(offset) }
     }
     fn release(&mut self, _: Handle, _: &[Stamp]) -> Result<(), Misuse> {
         Ok(())

@@ -2,7 +2,7 @@
 
 mod launch_support;
 
-use cuforge_core::{Arguments, LedgerError, Misuse, Refusal, Request, ViewError};
+use cuforge_core::{Arguments, LedgerError, Misuse, Operation, Refusal, Request, ViewError};
 use cuforge_launch::{
     Device, DeviceOptions, GraphCache, LaunchError, Mailbox, Prefetcher, ResultRing, Slab, SlabOptions,
     Stream,
@@ -147,7 +147,7 @@ fn stale_foreign_and_sliced_views_are_named_and_nothing_is_done() {
 fn an_allocator_without_scopes_answers_unsupported() {
     let rig = Rig::new(8);
     for error in [rig.slab.clear().map(|_| ()).unwrap_err(), rig.slab.checkpoint().map(|_| ()).unwrap_err()] {
-        let unsupported = LedgerError::Allocator(Misuse::Unsupported { operation: "" });
+        let unsupported = LedgerError::Allocator(Misuse::Unsupported { operation: Operation::Clear });
         let same = matches!(&error, LaunchError::Ledger(LedgerError::Allocator(Misuse::Unsupported { .. })));
         assert!(same, "{error}, not like {unsupported}");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::num::NonZeroU64;
 
 use cuforge_core::{
     BufferView, Grant, Handle, Ledger, LedgerLimits, Lifetime, Misuse, Progress, QueueId, Refusal, Request,
@@ -153,16 +154,18 @@ struct HandSlab(ByHand);
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for HandSlab {
     #[inline]
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        match self.0.take(request.len) {
-            Some((offset, _)) => Ok(Grant { handle: Handle(offset), offset, len: request.len }),
-            None => Err(Refusal::NeverFits { max_bytes: 0 }),
-        }
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        let (offset, _) = self.0.take(request.len)?;
+        Some(Grant { handle: Handle::new(offset | 1)?, offset })
+    }
+
+    fn refusal(&self, _: &Request) -> Refusal {
+        Refusal::NeverFits { max_bytes: 0 }
     }
 
     #[inline]
     fn release(&mut self, handle: Handle, _: &[Stamp]) -> Result<(), Misuse> {
-        self.0.end(handle.0);
+        self.0.end(handle.number());
         Ok(())
     }
 
@@ -182,8 +185,12 @@ struct Nothing;
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for Nothing {
     #[inline]
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        Ok(Grant { handle: Handle(request.len), offset: request.len, len: request.len })
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        Some(Grant { handle: Handle::new(request.len)?, offset: request.len })
+    }
+
+    fn refusal(&self, _: &Request) -> Refusal {
+        Refusal::Zero
     }
 
     #[inline]
@@ -277,7 +284,7 @@ impl Side for RangeAllocator<u64> {
 fn by_stamps(slab: &mut dyn SlabAllocator, sizes: &[u64]) -> Outcome<f64> {
     const FRAME: usize = 64;
     let mut epoch = 0;
-    let mut handles = [Handle(0); FRAME];
+    let mut handles = [Handle(NonZeroU64::MAX); FRAME];
     let mut ok = true;
     let frames = OPERATIONS / FRAME;
     let ns = ns_each(frames * FRAME, || {

@@ -354,7 +354,7 @@ mod tests {
     use alloc::vec;
 
     fn bound(offset: u64, len: u64, binding: u32) -> BufferView {
-        let view = BufferView::mint(SlabId::next(), 1 << 32, offset, len, Access::StorageReadWrite);
+        let view = BufferView::mint(SlabId::next(), 0, 1, offset, len, Access::StorageReadWrite);
         view.bound_to(0, binding, Access::StorageReadWrite).unwrap()
     }
 

@@ -5,16 +5,17 @@ use crate::allocator::{
 };
 use crate::atomics::Arc;
 use crate::ledger_error::LedgerError;
-use crate::slots::{Lease, MAX_QUEUES, Pins, SlotTable, generation_after};
+use crate::slots::{LAST_GENERATION, Lease, MAX_QUEUES, Pins, SlotTable};
 use crate::stamp::{Progress, QueueId, Stamp};
-use crate::view::{BufferView, SlabId, ViewError};
+use crate::view::{BufferView, MAX_SLOTS, SlabId, ViewError};
 use alloc::boxed::Box;
 use core::fmt;
+use core::num::NonZeroU64;
 
 /// How much a ledger keeps track of; all of it is allocated at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerLimits {
-    /// Grants that can be live at once. 24 bytes each, and 8 a queue. Default 65,536.
+    /// Grants that can be live at once, at most 2^31 - 1. 24 bytes each, and 8 a queue. Default 65,536.
     pub grants: u32,
     /// Queues told apart, at most [`MAX_QUEUES`]. Default 4.
     pub queues: u32,
@@ -40,22 +41,27 @@ pub struct Checkpoint {
 struct Record {
     handle: Handle,
     /// Of a grant: `LIVE`, the scopes opened before it, times two, and one more if it is resident. Of a slot without
-    /// one: the generation under which it is granted next, and in the lower half the free slot after it.
+    /// one: the generation under which it is granted next, and in the upper half the free slot after it.
     state: u64,
 }
 
 const LIVE: u64 = 1 << 63;
 
-/// The end of the list of free slots: no slot has this number, since there are at most 2^32 - 1.
-const NO_SLOT: u32 = u32::MAX;
+/// The end of the list of free slots: no slot has this number, and it leaves the bit of `LIVE` alone.
+const NO_SLOT: u32 = MAX_SLOTS;
 
 impl Record {
+    /// Vacant, to be granted under `generation`, and after it the slot `next`.
+    #[inline]
+    const fn vacant(generation: u32, next: u32) -> u64 {
+        (next as u64) << 32 | generation as u64
+    }
+
     /// Gives the slot of a grant that ended back, unless that was its last generation.
     #[inline]
     fn vacate(&mut self, slot: u32, ended: u32, free: &mut u32) {
-        let generation = generation_after(ended);
-        self.state = u64::from(generation) << 32 | u64::from(*free);
-        if generation != 0 {
+        self.state = Self::vacant(ended.wrapping_add(1), *free);
+        if ended != LAST_GENERATION {
             *free = slot;
         }
     }
@@ -76,9 +82,10 @@ impl Record {
 /// # use cuforge_core::*;
 /// # #[derive(Debug)] struct Bump(u64, Stats);
 /// # unsafe impl SlabAllocator for Bump {
-/// #     fn acquire(&mut self, r: &Request) -> Result<Grant, Refusal> {
+/// #     fn try_acquire(&mut self, r: &Request) -> Option<Grant> {
 /// #         let offset = self.0.next_multiple_of(r.align); self.0 = offset + r.len;
-/// #         Ok(Grant { handle: Handle(offset), offset, len: r.len }) }
+/// #         Some(Grant { handle: Handle::new(self.0)?, offset }) }
+/// #     fn refusal(&self, _: &Request) -> Refusal { Refusal::Zero }
 /// #     fn release(&mut self, _: Handle, _: &[Stamp]) -> Result<(), Misuse> { Ok(()) }
 /// #     fn reclaim(&mut self, _: &dyn Progress) -> u64 { 0 }
 /// #     fn stats(&self) -> Stats { self.1 }
@@ -102,12 +109,15 @@ pub struct Ledger {
     records: Box<[Record]>,
     /// Scopes ever opened.
     scopes: u64,
+    /// The state of a grant that is made now and is not resident.
+    live: u64,
     limits: LedgerLimits,
     queues: u32,
 }
 
 impl Ledger {
-    /// A ledger over `allocator`. `limits.queues` is capped at [`MAX_QUEUES`] and both limits are at least 1.
+    /// A ledger over `allocator`. `limits.queues` is capped at [`MAX_QUEUES`] and `limits.grants` at 2^31 - 1, and both
+    /// are at least 1.
     /// O(grants × queues), the only call that allocates.
     pub fn new(allocator: Box<dyn SlabAllocator + Send>, limits: LedgerLimits) -> Self {
         Self::starting_at(allocator, limits, 1)
@@ -115,13 +125,15 @@ impl Ledger {
 
     /// As [`new`](Self::new), with the first generation given, so that tests reach the last one.
     fn starting_at(allocator: Box<dyn SlabAllocator + Send>, limits: LedgerLimits, generation: u32) -> Self {
-        let limits =
-            LedgerLimits { grants: limits.grants.max(1), queues: limits.queues.clamp(1, MAX_QUEUES as u32) };
+        let limits = LedgerLimits {
+            grants: limits.grants.clamp(1, MAX_SLOTS),
+            queues: limits.queues.clamp(1, MAX_QUEUES as u32),
+        };
         let slab = SlabId::next();
         let table = SlotTable::new(slab, limits.grants, limits.queues as usize, generation);
         let record = |slot| {
             let next_free = if slot + 1 < limits.grants { slot + 1 } else { NO_SLOT };
-            Record { handle: Handle(u64::MAX), state: u64::from(generation) << 32 | u64::from(next_free) }
+            Record { handle: Handle(NonZeroU64::MAX), state: Record::vacant(generation, next_free) }
         };
         Self {
             allocator,
@@ -130,6 +142,7 @@ impl Ledger {
             free: 0,
             records: (0..limits.grants).map(record).collect(),
             scopes: 0,
+            live: LIVE,
             limits,
             queues: 0,
         }
@@ -186,13 +199,13 @@ impl Ledger {
             return Err(Refusal::OutOfSlots { capacity: self.limits.grants });
         };
         let grant = self.allocator.acquire(request)?;
-        self.free = record.state as u32;
-        let name = record.state & !u64::from(u32::MAX) | u64::from(slot);
-        let state = LIVE | self.scopes << 1 | u64::from(request.lifetime == Lifetime::Resident);
+        let generation = record.state as u32;
+        self.free = (record.state >> 32) as u32;
+        let state = self.live | u64::from(request.lifetime == Lifetime::Resident);
         *record = Record { handle: grant.handle, state };
         // The length that was asked for is the grant's, by the allocator's contract. Read back beside the offset, it would
         // be loaded as one with it, right after two stores: that waits for both to leave the store buffer.
-        Ok(BufferView::mint(self.slab, name, grant.offset, request.len, request.access))
+        Ok(BufferView::mint(self.slab, slot, generation, grant.offset, request.len, request.access))
     }
 
     /// Releases a whole grant; its bytes stay pending until the uses that leases recorded have completed.
@@ -214,11 +227,11 @@ impl Ledger {
         // What most transients come to: no lease ever, and so nothing to wait for and no row of uses to forget.
         if after.is_empty()
             && view.slab() == self.slab
-            && let Some(record) = self.records.get_mut(view.slot() as usize)
-            && view.is_whole()
-            && self.table.close_unleased(&view)
+            && let slot = view.whole_slot()
+            && let Some(record) = self.records.get_mut(slot as usize)
+            && self.table.close_unleased(slot, view.generation())
         {
-            record.vacate(view.slot(), view.generation(), &mut self.free);
+            record.vacate(slot, view.generation(), &mut self.free);
             return Ok(self.allocator.release(record.handle, &[])?);
         }
         // What it is bound to does not matter, and so need not be read.
@@ -276,6 +289,7 @@ impl Ledger {
     pub fn push_scope(&mut self) -> Result<Checkpoint, LedgerError> {
         let scope = self.allocator.push_scope()?;
         self.scopes += 1;
+        self.live = LIVE | self.scopes << 1;
         Ok(Checkpoint { slab: self.slab, scopes: self.scopes, scope })
     }
 
@@ -380,8 +394,7 @@ fn stamps_of(epochs: &[u64; MAX_QUEUES]) -> ([Stamp; MAX_QUEUES], usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocator::Grant;
-    use crate::slots::LAST_GENERATION;
+    use crate::allocator::{Grant, Operation};
     use alloc::vec;
     use alloc::vec::Vec;
     use std::sync::{Arc as StdArc, Mutex};
@@ -389,14 +402,14 @@ mod tests {
     /// Hands out ever new bytes and logs the stamps that ends came with.
     struct Endless {
         next: u64,
-        live: Vec<(u64, Lifetime)>,
+        live: Vec<(Handle, u64, Lifetime)>,
         log: StdArc<Mutex<Vec<Vec<Stamp>>>>,
     }
 
     impl Endless {
         fn end_since(&mut self, since: u64, after: &[Stamp]) -> Rewound {
             let before = self.live.len();
-            self.live.retain(|(offset, life)| *offset < since || *life == Lifetime::Resident);
+            self.live.retain(|(_, offset, life)| *offset < since || *life == Lifetime::Resident);
             self.log.lock().unwrap().push(after.to_vec());
             Rewound { grants: (before - self.live.len()) as u64, bytes: 0 }
         }
@@ -404,18 +417,20 @@ mod tests {
 
     // SAFETY: no byte is ever handed out twice.
     unsafe impl SlabAllocator for Endless {
-        fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-            if request.len == 0 {
-                return Err(Refusal::Zero);
-            }
+        fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
             let offset = self.next.next_multiple_of(request.align);
+            // As long as lengths are not 0, no two grants end in the same place.
+            let handle = Handle::new(offset + request.len).filter(|_| request.len > 0)?;
             self.next = offset + request.len;
-            self.live.push((offset, request.lifetime));
-            Ok(Grant { handle: Handle(offset), offset, len: request.len })
+            self.live.push((handle, offset, request.lifetime));
+            Some(Grant { handle, offset })
+        }
+        fn refusal(&self, _: &Request) -> Refusal {
+            Refusal::Zero
         }
         fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-            let at = self.live.iter().position(|(offset, _)| *offset == handle.0);
-            self.live.remove(at.ok_or(Misuse::StaleHandle { handle })?);
+            let at = self.live.iter().position(|(live, ..)| *live == handle);
+            self.live.remove(at.ok_or(Misuse::StaleHandle)?);
             self.log.lock().unwrap().push(after.to_vec());
             Ok(())
         }
@@ -433,7 +448,7 @@ mod tests {
         }
         fn rewind(&mut self, scope: Scope, after: &[Stamp]) -> Result<Rewound, Misuse> {
             if scope.0 > self.next {
-                return Err(Misuse::UnknownScope { scope });
+                return Err(Misuse::UnknownScope);
             }
             Ok(self.end_since(scope.0, after))
         }
@@ -553,11 +568,14 @@ mod tests {
         struct Plain;
         // SAFETY: never grants.
         unsafe impl SlabAllocator for Plain {
-            fn acquire(&mut self, _: &Request) -> Result<Grant, Refusal> {
-                Err(Refusal::Zero)
+            fn try_acquire(&mut self, _: &Request) -> Option<Grant> {
+                None
             }
-            fn release(&mut self, handle: Handle, _: &[Stamp]) -> Result<(), Misuse> {
-                Err(Misuse::UnknownHandle { handle })
+            fn refusal(&self, _: &Request) -> Refusal {
+                Refusal::Zero
+            }
+            fn release(&mut self, _: Handle, _: &[Stamp]) -> Result<(), Misuse> {
+                Err(Misuse::UnknownHandle)
             }
             fn reclaim(&mut self, _: &dyn Progress) -> u64 {
                 0
@@ -568,9 +586,9 @@ mod tests {
         }
         let mut ledger = Ledger::new(Box::new(Plain), LedgerLimits { grants: 1, queues: 99 });
         let unsupported = |operation| Err(LedgerError::Allocator(Misuse::Unsupported { operation }));
-        assert_eq!(ledger.grow(1), unsupported("grow").map(|()| 0));
-        assert_eq!(ledger.clear(), unsupported("clear").map(|()| Rewound::default()));
-        assert_eq!(ledger.push_scope().map(|_| ()), unsupported("push_scope"));
+        assert_eq!(ledger.grow(1), unsupported(Operation::Grow).map(|()| 0));
+        assert_eq!(ledger.clear(), unsupported(Operation::Clear).map(|()| Rewound::default()));
+        assert_eq!(ledger.push_scope().map(|_| ()), unsupported(Operation::PushScope));
     }
 
     mod against_a_model {

@@ -53,8 +53,8 @@ mod view;
 
 pub use adapter::{Adapter, Backend, ComputeCapability, Constraints, DeviceType, DriverVersion};
 pub use allocator::{
-    Grant, Handle, Lifetime, Misuse, Refusal, Request, Rewound, Scope, Segment, SegmentState, SlabAllocator,
-    Stats,
+    Grant, Handle, Lifetime, Misuse, Operation, Refusal, Request, Rewound, Scope, Segment, SegmentState,
+    SlabAllocator, Stats,
 };
 pub use compiler::{CompileFailure, CompileFailureKind, CompileOptions, CompileRequest, KernelCompiler};
 pub use compute::{Arguments, Compute, Elapsed, ElapsedSource, Extent};

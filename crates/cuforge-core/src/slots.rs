@@ -10,28 +10,24 @@ use core::fmt;
 /// The most queues that one ledger tells apart.
 pub const MAX_QUEUES: usize = 16;
 
-/// The last generation of a slot. One bit is left for the mark of a live grant.
-pub(crate) const LAST_GENERATION: u32 = u32::MAX >> 1;
+/// The last generation of a slot. The one after it is 0, under which nothing is ever granted.
+pub(crate) const LAST_GENERATION: u32 = u32::MAX;
 
-/// The generation after one; 0, under which nothing is granted, after the last.
-#[inline]
-pub(crate) const fn generation_after(generation: u32) -> u32 {
-    (generation + 1) & LAST_GENERATION
-}
-
-// A slot's word: generation in the upper half; in the lower half whether a lease was ever taken under this generation,
-// whether a rewind is deciding over the grant, and how many leases pin it. There is no mark of a slot in use: a view of a
-// generation exists from the moment in which the slot is granted under it.
-const LEASED: u64 = 1 << 31;
-const CLOSING: u64 = 1 << 30;
-const PINS: u64 = CLOSING - 1;
+// A slot's word: generation in the lower half, so that it is compared as it stands in a view; in the upper half whether a
+// lease was ever taken under this generation, whether a rewind is deciding over the grant, and how many leases pin it.
+// There is no mark of a slot in use: a view of a generation exists from the moment in which the slot is granted under it.
+const LEASED: u64 = 1 << 63;
+const CLOSING: u64 = 1 << 62;
+const ONE_PIN: u64 = 1 << 32;
+const PINS: u64 = CLOSING - ONE_PIN;
 
 const fn generation_of(word: u64) -> u32 {
-    (word >> 32) as u32
+    word as u32
 }
 
+/// The word of a slot that nobody has a lease of.
 const fn word(generation: u32) -> u64 {
-    (generation as u64) << 32
+    generation as u64
 }
 
 pub(crate) struct SlotTable {
@@ -88,7 +84,12 @@ impl SlotTable {
                 return Err(LedgerError::TooManyPins);
             }
             let slot = &self.words[view.slot() as usize];
-            match slot.compare_exchange_weak(now, (now | LEASED) + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            match slot.compare_exchange_weak(
+                now,
+                (now | LEASED) + ONE_PIN,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Ok(()),
                 Err(actual) => now = actual,
             }
@@ -97,7 +98,7 @@ impl SlotTable {
 
     fn unpin(&self, slot: u32) {
         // Release: whoever sees the pin gone also sees the uses that the lease recorded.
-        self.words[slot as usize].fetch_sub(1, Ordering::Release);
+        self.words[slot as usize].fetch_sub(ONE_PIN, Ordering::Release);
     }
 
     fn mark_use(&self, slot: u32, stamp: Stamp) -> Result<(), LedgerError> {
@@ -109,13 +110,13 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Takes a slot out of use for good under the view's generation, if no lease was ever taken under it: then there
-    /// are no uses to wait for. To be called by the ledger's owner alone, with a view of this slab.
+    /// Takes a slot out of use for good under a generation, if no lease was ever taken under it: then there are no uses
+    /// to wait for. To be called by the ledger's owner alone.
     #[inline]
-    pub(crate) fn close_unleased(&self, view: &BufferView) -> bool {
-        let Some(slot) = self.words.get(view.slot() as usize) else { return false };
-        let unleased = word(view.generation());
-        let next = word(generation_after(view.generation()));
+    pub(crate) fn close_unleased(&self, slot: u32, generation: u32) -> bool {
+        let Some(slot) = self.words.get(slot as usize) else { return false };
+        let unleased = word(generation);
+        let next = word(generation.wrapping_add(1));
         // Before the word: without pinners there can be no new lease, and those that were taken are seen in the word.
         // Acquire pairs with the last pinner's end.
         if self.pinners.load(Ordering::Acquire) != 0 {
@@ -138,7 +139,7 @@ impl SlotTable {
             if now & PINS != 0 {
                 return Err(LedgerError::Pinned { grants: 1 });
             }
-            let next = word(generation_after(generation_of(now)));
+            let next = word(generation_of(now).wrapping_add(1));
             // Acquire pairs with `unpin`: the last uses are complete once no pin is left.
             let slot = &self.words[view.slot() as usize];
             match slot.compare_exchange(now, next, Ordering::Acquire, Ordering::Relaxed) {
@@ -167,7 +168,7 @@ impl SlotTable {
     /// Last step of a rewind over a slot that `begin_closing` took; the generation that it ends.
     pub(crate) fn finish_closing(&self, slot: u32) -> u32 {
         let generation = generation_of(self.words[slot as usize].load(Ordering::Relaxed));
-        self.words[slot as usize].store(word(generation_after(generation)), Ordering::Release);
+        self.words[slot as usize].store(word(generation.wrapping_add(1)), Ordering::Release);
         generation
     }
 

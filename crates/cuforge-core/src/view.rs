@@ -50,21 +50,33 @@ impl Access {
 pub struct BufferView {
     offset: u64,
     len: u64,
-    /// The generation of the grant above its slot.
-    grant: u64,
+    /// The slot of the grant, and [`PART`] if the grant has more bytes than the view.
+    slot: u32,
+    generation: u32,
     slab: SlabId,
     group: u32,
     binding: u32,
     access: Access,
-    /// 1 if the grant has more bytes than the view. (A `bool` would leave a gap, which would be copied by itself.)
-    part: u16,
 }
 
+/// What marks a part of a grant. No ledger has so many slots: a part's number is none of theirs.
+const PART: u32 = 1 << 31;
+
+/// The most slots that a ledger can have.
+pub(crate) const MAX_SLOTS: u32 = PART - 1;
+
 impl BufferView {
-    /// `grant` is the slot of the grant below its generation.
+    /// A whole grant; its slot is at most [`MAX_SLOTS`].
     #[inline]
-    pub(crate) fn mint(slab: SlabId, grant: u64, offset: u64, len: u64, access: Access) -> Self {
-        Self { offset, len, grant, slab, group: 0, binding: 0, access, part: 0 }
+    pub(crate) fn mint(
+        slab: SlabId,
+        slot: u32,
+        generation: u32,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Self {
+        Self { offset, len, slot, generation, slab, group: 0, binding: 0, access }
     }
 
     /// The slab that the bytes are in.
@@ -76,7 +88,7 @@ impl BufferView {
     /// The generation of the grant: a later grant in the same place has another one.
     #[inline]
     pub fn generation(&self) -> u32 {
-        (self.grant >> 32) as u32
+        self.generation
     }
 
     /// The first byte, counted from the slab's base.
@@ -135,7 +147,8 @@ impl BufferView {
         // `self.offset + self.len` was representable when minted, so an in-range offset cannot overflow.
         match (range, self.offset.checked_add(offset)) {
             (Some(_), Some(start)) => {
-                Ok(Self { offset: start, len, part: self.part | u16::from(len < self.len), ..self })
+                let part = if len < self.len { PART } else { 0 };
+                Ok(Self { offset: start, len, slot: self.slot | part, ..self })
             }
             _ => Err(ViewError::OutOfRange { offset, len, view_len: self.len }),
         }
@@ -143,20 +156,24 @@ impl BufferView {
 
     #[inline]
     pub(crate) fn slot(&self) -> u32 {
-        self.grant as u32
+        self.slot & !PART
+    }
+
+    /// The slot of a view that has all bytes of its grant, and of a part a number past every slot.
+    #[inline]
+    pub(crate) fn whole_slot(&self) -> u32 {
+        self.slot
     }
 
     /// Whether the view has all bytes of its grant.
-    #[inline]
     pub(crate) fn is_whole(&self) -> bool {
-        self.part == 0
+        self.slot & PART == 0
     }
 
     /// The same bytes, bound nowhere.
     #[inline]
-    pub(crate) fn unbound(&self) -> Self {
-        let part = self.part;
-        Self { part, ..Self::mint(self.slab, self.grant, self.offset, self.len, Access::StorageRead) }
+    pub(crate) fn unbound(self) -> Self {
+        Self { group: 0, binding: 0, access: Access::StorageRead, ..self }
     }
 }
 
@@ -207,7 +224,7 @@ mod tests {
     use super::*;
 
     fn view(offset: u64, len: u64, access: Access) -> BufferView {
-        BufferView::mint(SlabId::next(), 1 << 32, offset, len, access)
+        BufferView::mint(SlabId::next(), 0, 1, offset, len, access)
     }
 
     #[test]

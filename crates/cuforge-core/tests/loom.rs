@@ -24,8 +24,11 @@ impl OneGrant {
 
 // SAFETY: grants one range once; the tests never acquire a second time.
 unsafe impl SlabAllocator for OneGrant {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        Ok(Grant { handle: Handle(0), offset: 0, len: request.len })
+    fn try_acquire(&mut self, _: &Request) -> Option<Grant> {
+        Some(Grant { handle: Handle::new(1)?, offset: 0 })
+    }
+    fn refusal(&self, _: &Request) -> Refusal {
+        Refusal::Zero
     }
     fn release(&mut self, _: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.end(after);

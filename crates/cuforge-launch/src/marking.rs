@@ -189,13 +189,26 @@ struct Spaced {
     bytes: u64,
 }
 
+impl Spaced {
+    fn spaced(&self, request: &Request) -> Request {
+        let len = if request.len == 0 { 0 } else { request.len.saturating_add(self.bytes) };
+        Request { len, ..*request }
+    }
+}
+
 // SAFETY: every call is forwarded to the inner allocator, which keeps the contract; a grant is the beginning of one of its
 // own.
 unsafe impl SlabAllocator for Spaced {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        let len = if request.len == 0 { 0 } else { request.len.saturating_add(self.bytes) };
-        let grant = self.inner.acquire(&Request { len, ..*request })?;
-        Ok(Grant { len: request.len, ..grant })
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        self.inner.try_acquire(&self.spaced(request))
+    }
+    fn refusal(&self, request: &Request) -> Refusal {
+        match self.inner.refusal(&self.spaced(request)) {
+            Refusal::NeverFits { max_bytes } => {
+                Refusal::NeverFits { max_bytes: max_bytes.saturating_sub(self.bytes) }
+            }
+            other => other,
+        }
     }
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.inner.release(handle, after)

@@ -1,7 +1,7 @@
 //! Kernels as the driver knows them: attributes, parameters, occupancy, and launches that are ready to run.
 
 use cuforge_core::LaunchGeometry;
-use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, MemorySpace, Program, launch};
+use cuforge_sim::{AccessLog, Fault, Kernel, LaunchMisuse, LaunchOptions, MemorySpace, Program, launch};
 use parking_lot::Mutex;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -239,7 +239,7 @@ impl Launch {
         let mut memory = machine.space.snapshot(device.ordinal, submitted);
         memory.adopt(&self.function.placed.program, &self.function.placed.addresses);
         let geometry = LaunchGeometry { grid: self.grid, block: self.block, shared_bytes: self.shared_bytes };
-        let options = machine.settings().launch;
+        let options = LaunchOptions { cluster: self.shape.cluster, ..machine.settings().launch };
         let log = touched.map(|_| Arc::new(AccessLog::default()));
         if let Some(log) = &log {
             memory.watch(Arc::clone(log));
@@ -276,6 +276,7 @@ fn code_of(fault: &Fault) -> Code {
     match fault {
         Fault::OutOfBounds { .. } => Code::ILLEGAL_ADDRESS,
         Fault::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+        Fault::AssertionFailed { .. } => Code::ASSERT,
         Fault::StepBudget { .. } => Code::LAUNCH_TIMEOUT,
         Fault::Unsupported { .. } => Code::NOT_SUPPORTED,
         Fault::BadLaunch { reason: LaunchMisuse::ModuleVariables { .. }, .. } => Code::OUT_OF_MEMORY,

@@ -17,15 +17,20 @@ type Bits = Vec<u64>;
 
 /// How registers and predicates are numbered in a set.
 #[derive(Clone, Copy, Debug)]
-struct Numbers {
+pub(crate) struct Numbers {
     written32: usize,
     written64: usize,
     predicates: usize,
 }
 
 impl Numbers {
+    /// For so many of 32 bits, of 64 bits, and predicates, that code writes.
+    pub(crate) fn new([written32, written64, predicates]: [usize; 3]) -> Self {
+        Self { written32, written64, predicates }
+    }
+
     /// Absent for constants and special values, which nothing writes.
-    fn of(self, slot: Slot) -> Option<usize> {
+    pub(crate) fn of(self, slot: Slot) -> Option<usize> {
         let (index, start, end) = match slot {
             Slot::Narrow(index) => (index as usize, 0, self.written32),
             Slot::Wide(index) => (index as usize, self.written32, self.written64),
@@ -34,7 +39,15 @@ impl Numbers {
         (index < end).then_some(start + index)
     }
 
-    fn count(self) -> usize {
+    /// Registers of 32 bits that those of a set take, predicates apart.
+    pub(crate) fn weight(self, set: &[u64]) -> u32 {
+        let wide = self.written32 + self.written64;
+        let has = |number: &usize| set[number / 64] >> (number % 64) & 1 != 0;
+        let narrow = (0..self.written32).filter(has).count();
+        (narrow + 2 * (self.written32..wide).filter(has).count()) as u32
+    }
+
+    pub(crate) fn count(self) -> usize {
         self.written32 + self.written64 + self.predicates
     }
 
@@ -54,9 +67,9 @@ pub(crate) fn maybe_unwritten(
     insts: &[Inst],
     flows: &[Dataflow],
     entry: usize,
-    [written32, written64, predicates]: [usize; 3],
+    counts: [usize; 3],
 ) -> Vec<Slot> {
-    let numbers = Numbers { written32, written64, predicates };
+    let numbers = Numbers::new(counts);
     let words = numbers.count().div_ceil(64).max(1);
     let all = || (0..numbers.count()).map(|number| numbers.slot(number)).collect();
     if insts.len().saturating_mul(words) > MAX_WORK {

@@ -26,6 +26,20 @@ pub(crate) enum Special {
     Zero,
     /// `%nsmid`
     One,
+    /// `%cluster_ctaid`
+    ClusterCtaid(u8),
+    /// `%cluster_nctaid`
+    ClusterNctaid(u8),
+    /// `%clusterid`
+    ClusterId(u8),
+    /// `%nclusterid`
+    ClusterCount(u8),
+    /// `%cluster_ctarank`
+    ClusterRank,
+    /// `%cluster_nctarank`
+    ClusterBlocks,
+    /// `%is_explicit_cluster`
+    IsCluster,
     /// `%dynamic_smem_size`
     DynamicShared,
     /// `%total_smem_size`
@@ -88,8 +102,12 @@ pub(crate) struct Code {
     pub(crate) flows: Vec<Dataflow>,
     /// Registers and predicates that some way through the code reads before it writes them.
     pub(crate) maybe_unwritten: Vec<Slot>,
+    /// `.reqnctapercluster`
+    pub(crate) required_cluster: Option<[u32; 3]>,
     /// `.reqntid`
     pub(crate) required_block: Option<[u32; 3]>,
+    /// Registers of 32 bits that a thread needs.
+    pub(crate) registers: u32,
     /// Most threads a block, by `.maxntid`.
     pub(crate) max_threads: u32,
     /// Line of each global access, by its site number.
@@ -98,6 +116,12 @@ pub(crate) struct Code {
     pub(crate) communicates: bool,
     /// Whether blocks may order their plain accesses by fences, acquires and releases.
     pub(crate) synchronizes: bool,
+    /// Whether threads of one block may order their accesses by fences, acquires and releases of the block's scope.
+    pub(crate) synchronizes_block: bool,
+    /// Whether threads may wait for mbarriers or their cluster.
+    pub(crate) parks: bool,
+    /// Whether blocks of a cluster meet at its barrier.
+    pub(crate) meets: bool,
     /// Whether copies run beside their threads.
     pub(crate) copies: bool,
     /// Smallest access to shared memory in bytes, as a power of two, at most 2.
@@ -111,6 +135,11 @@ pub(crate) struct Code {
 }
 
 impl Code {
+    /// Whether anything but barriers orders the accesses of a block's threads to global memory.
+    pub(crate) fn orders(&self) -> bool {
+        self.synchronizes || self.synchronizes_block
+    }
+
     /// The source line that `.loc` gives for a PTX line.
     pub(crate) fn source_line(&self, line: u32) -> Option<u32> {
         let index = self.source_lines.binary_search_by_key(&line, |(ptx, _)| *ptx).ok()?;

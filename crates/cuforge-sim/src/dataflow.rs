@@ -71,8 +71,8 @@ impl Dataflow {
                 let operands = atomic.b.iter_mut().chain(atomic.c.iter_mut().flatten());
                 operands.for_each(|reg| of_outputs.wide(reg));
             }
-            // Where a copy goes, and how much of it.
-            Op::AsyncCopy(_) => op.sources(of_addresses),
+            // Where a copy goes, and how much of it; which phase is waited for, and with whom.
+            Op::AsyncCopy(_) | Op::Bulk(_) | Op::Gate(_) => op.sources(of_addresses),
             Op::SetPred { test, .. } | Op::SetValue { test, .. } => test.registers(of_compared),
             Op::Tile(tile) => match &mut **tile {
                 Tile::FragmentLoad(op) => {

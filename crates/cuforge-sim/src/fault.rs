@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::meeting::{MbarrierMisuse, Missing};
+
 /// Where in the launch something happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Place {
@@ -152,7 +154,7 @@ pub enum Fault {
         /// Size of the access, the alignment it needs.
         bytes: u32,
     },
-    /// Two threads of a block touch the same shared byte, at least one writes, and no barrier is between.
+    /// Two threads of a block or of a cluster touch the same shared byte, at least one writes, and no barrier is between.
     #[error("shared memory hazard at address {address:#x}: {access} at {place}, unordered with {other}")]
     SharedHazard {
         /// The later access.
@@ -162,6 +164,19 @@ pub enum Fault {
         /// Shared address of the lowest byte both touch.
         address: u64,
         /// The earlier access.
+        other: Party,
+    },
+    /// Two threads of a block touch the same global byte, at least one writes, not both are atomic or otherwise strong, and
+    /// no barrier is between.
+    #[error("global memory hazard at address {address:#x}: {access} at {place}, unordered with {other}")]
+    GlobalHazard {
+        /// The later access.
+        place: Place,
+        /// Kind of the later access.
+        access: AccessKind,
+        /// Lowest address in conflict.
+        address: u64,
+        /// The earlier access, of the same block.
         other: Party,
     },
     /// Two blocks touch the same global byte in one launch, at least one writes, not both are atomic or otherwise strong, and
@@ -198,6 +213,16 @@ pub enum Fault {
         /// A thread that does not come.
         missing: Missing,
     },
+    /// An mbarrier is not used as one must be, or never completes.
+    #[error("mbarrier at shared address {address:#x}: {misuse}: {place}")]
+    Mbarrier {
+        /// Where.
+        place: Place,
+        /// Where the mbarrier lies in shared memory of its block.
+        address: u64,
+        /// What is wrong.
+        misuse: MbarrierMisuse,
+    },
     /// Lanes named in the member mask of a `.sync` instruction do not come, or a lane outside it does.
     #[error(
         "lanes {members:#010x} never meet at a warp-wide instruction: {place}, lanes {present:#010x} are there"
@@ -226,6 +251,12 @@ pub enum Fault {
         /// The instruction's text.
         form: String,
     },
+    /// `assert` of device code failed; what it says is printed.
+    #[error("assertion failed at {place}")]
+    AssertionFailed {
+        /// Where.
+        place: Place,
+    },
     /// `trap` was executed.
     #[error("trap reached at {place}")]
     Trap {
@@ -242,12 +273,15 @@ impl Fault {
             Self::OutOfBounds { place, .. }
             | Self::Misaligned { place, .. }
             | Self::SharedHazard { place, .. }
+            | Self::GlobalHazard { place, .. }
             | Self::GlobalConflict { place, .. }
             | Self::Uninitialised { place, .. }
             | Self::BarrierDivergence { place, .. }
+            | Self::Mbarrier { place, .. }
             | Self::WarpDivergence { place, .. }
             | Self::StepBudget { place, .. }
             | Self::Unsupported { place, .. }
+            | Self::AssertionFailed { place }
             | Self::Trap { place } => Some(place),
         }
     }
@@ -325,6 +359,16 @@ pub enum LaunchMisuse {
         /// Most threads in all.
         limit: u32,
     },
+    /// A cluster of no blocks or of more than 16, one that the grid is no multiple of, or another than the kernel declares.
+    #[error(
+        "clusters of {cluster:?} blocks do not fit a grid of {grid:?} blocks, or are not what the kernel declares"
+    )]
+    Cluster {
+        /// Blocks of a cluster.
+        cluster: [u32; 3],
+        /// Blocks of the grid.
+        grid: [u32; 3],
+    },
     /// `.reqntid` asks for another block.
     #[error("block of {got:?} threads, the kernel requires {required:?}")]
     RequiredBlock {
@@ -386,47 +430,6 @@ impl fmt::Display for Nearest {
             Self::Nothing => Ok(()),
             Self::Range { start, len } => write!(f, "; the nearest valid range is {start:#x}, {len} bytes"),
             Self::Freed { start, len } => write!(f, "; inside freed memory {start:#x}, {len} bytes"),
-        }
-    }
-}
-
-/// Why a thread misses a barrier.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Missing {
-    /// It has exited.
-    Exited {
-        /// `%tid` of the thread.
-        thread: [u32; 3],
-    },
-    /// It waits elsewhere.
-    Waits {
-        /// `%tid` of the thread.
-        thread: [u32; 3],
-        /// Line of the PTX text where it waits.
-        line: u32,
-    },
-    /// The barrier's thread count is no positive multiple of the warp size, or differs between its users.
-    ThreadCount {
-        /// The count that was given.
-        threads: u32,
-    },
-    /// The block has fewer threads than the barrier counts.
-    TooFewThreads {
-        /// The count that was given.
-        threads: u32,
-    },
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited { thread: [x, y, z] } => write!(f, "thread ({x}, {y}, {z}) has exited"),
-            Self::Waits { thread: [x, y, z], line } => {
-                write!(f, "thread ({x}, {y}, {z}) waits at PTX line {line}")
-            }
-            Self::ThreadCount { threads } => write!(f, "its thread count {threads} is not one it can have"),
-            Self::TooFewThreads { threads } => write!(f, "the block has fewer than {threads} threads left"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! many registers of which width go in and come out, and a new instruction is a new entry in the decoder's tables.
 
 use crate::alu::conversion::Conversion;
+use crate::gate::{Bulk, ClusterOp, Gate};
 use crate::lanes::{L32, L64, Mask};
 pub(crate) use crate::place::{
     Access, AddressBase, Load, LoadTarget, Pred, PredSource, R32, R64, Reg, Space, Store, Strength,
@@ -182,8 +183,6 @@ pub(crate) enum BarrierReduction {
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) id: R32,
-    /// The one barrier of the cluster, whatever the number.
-    pub(crate) cluster: bool,
     /// Threads that take part; absent means all of the block.
     pub(crate) threads: Option<R32>,
     /// `.aligned`: the whole warp meets at this very instruction.
@@ -304,6 +303,14 @@ pub(crate) enum Op {
     CopyCommit,
     /// Waits until at most so many groups are on their way, or no copy at all.
     CopyWait(Option<u32>),
+    /// Any instruction on an mbarrier.
+    Gate(Box<Gate>),
+    Bulk(Box<Bulk>),
+    /// `cp.async.bulk.commit_group`
+    BulkCommit,
+    /// Waits until at most so many bulk groups are on their way.
+    BulkWait(u32),
+    Cluster(ClusterOp),
     /// To generic from the space, or back.
     CvtaTo(Space, Reg, Reg),
     CvtaFrom(Space, Reg, Reg),

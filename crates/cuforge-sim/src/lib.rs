@@ -78,10 +78,13 @@ mod exec;
 mod fault;
 mod float;
 mod form;
+mod gate;
 mod lanes;
+mod meeting;
 mod memory;
 mod operands;
 mod place;
+mod pressure;
 mod printf;
 mod program;
 mod shadow;
@@ -93,9 +96,9 @@ pub use attach::ModuleVariableLayout;
 pub use backing::Backing;
 pub use exec::{Checks, ExitedThreads, LaunchOptions, LaunchReport, launch};
 pub use fault::{
-    AccessKind, Fault, LaunchMisuse, MemorySpace, Missing, Nearest, Party, Place, UndefinedSource,
-    UndefinedUse,
+    AccessKind, Fault, LaunchMisuse, MemorySpace, Nearest, Party, Place, UndefinedSource, UndefinedUse,
 };
+pub use meeting::{MbarrierMisuse, Missing};
 pub use memory::{Memory, MemoryError, POISON_WORD};
 pub use program::{Kernel, LoadError, Program};
 pub use touched::{AccessLog, Touch, TouchedRange};

@@ -3,6 +3,7 @@
 use crate::form::{
     Access, AddressBase, Atomic, CopySource, HalvesOut, Op, Pred, PredSource, R32, R64, Reg, Test,
 };
+use crate::gate::{ClusterOp, Completion, Gate, GateAction, Phase};
 use crate::tile::{Gathered, Held, Scattered, Tile};
 
 /// What is done with each operand that is visited.
@@ -163,6 +164,21 @@ impl Op {
                     CopySource::Unless(ignore) => visit.pred(&mut ignore.pred),
                 }
             }
+            Self::Gate(gate) => gate.sources(visit),
+            Self::Bulk(bulk) => {
+                bulk.target.base_register(visit);
+                bulk.source.base_register(visit);
+                if let Completion::Gate(gate) = &mut bulk.completion {
+                    gate.base_register(visit);
+                }
+                visit.narrow(&mut bulk.bytes);
+                narrow_all(visit, &mut bulk.blocks);
+            }
+            Self::Cluster(ClusterOp::Map { a, rank, .. }) => {
+                visit.either(a);
+                visit.narrow(rank);
+            }
+            Self::Cluster(ClusterOp::Rank { a, .. }) => visit.either(a),
             Self::Shuffle(op) => {
                 narrow_all(visit, [&mut op.a, &mut op.b, &mut op.c]);
                 narrow_all(visit, &mut op.members);
@@ -190,6 +206,9 @@ impl Op {
             | Self::AssertFail { .. }
             | Self::CopyCommit
             | Self::CopyWait(_)
+            | Self::BulkCommit
+            | Self::BulkWait(_)
+            | Self::Cluster(ClusterOp::Arrive { .. } | ClusterOp::Wait)
             | Self::LoadParam(..)
             | Self::ActiveMask(_)
             | Self::Clock(_)
@@ -270,6 +289,13 @@ impl Op {
                 op.p.iter_mut().for_each(|pred| visit.pred(pred));
             }
             Self::Redux(op) => visit.narrow(&mut op.d),
+            Self::Gate(gate) => match &mut gate.action {
+                GateAction::Arrive(arrive) => wide_all(visit, &mut arrive.state),
+                GateAction::Wait(wait) => visit.pred(&mut wait.p),
+                _ => {}
+            },
+            Self::Cluster(ClusterOp::Map { d, .. }) => visit.either(d),
+            Self::Cluster(ClusterOp::Rank { d, .. }) => visit.narrow(d),
             Self::Tile(tile) => tile.targets(visit),
             Self::Elect(d, p, _) => {
                 narrow_all(visit, d);
@@ -287,6 +313,10 @@ impl Op {
             | Self::AsyncCopy(_)
             | Self::CopyCommit
             | Self::CopyWait(_)
+            | Self::Bulk(_)
+            | Self::BulkCommit
+            | Self::BulkWait(_)
+            | Self::Cluster(ClusterOp::Arrive { .. } | ClusterOp::Wait)
             | Self::Store(_)
             | Self::WarpSync(_)
             | Self::Branch(_)
@@ -295,6 +325,25 @@ impl Op {
             | Self::Exit
             | Self::Trap
             | Self::Unsupported(_) => {}
+        }
+    }
+}
+
+impl Gate {
+    fn sources(&mut self, visit: &mut impl Visit) {
+        self.access.base_register(visit);
+        match &mut self.action {
+            GateAction::Init(number) | GateAction::Expect(number) | GateAction::Receive(number) => {
+                visit.narrow(number);
+            }
+            GateAction::Arrive(arrive) => {
+                narrow_all(visit, arrive.count.iter_mut().chain(&mut arrive.bytes));
+            }
+            GateAction::Wait(wait) => match &mut wait.phase {
+                Phase::Parity(parity) => visit.narrow(parity),
+                Phase::State(state) => visit.wide(state),
+            },
+            GateAction::Invalidate | GateAction::AfterCopies { .. } => {}
         }
     }
 }

@@ -33,7 +33,10 @@ pub(crate) struct PredSource {
 pub(crate) enum Space {
     Generic,
     Global,
+    /// Of the own block.
     Shared,
+    /// Of any block of the cluster.
+    Cluster,
     Local,
     Param,
 }

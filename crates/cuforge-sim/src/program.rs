@@ -169,6 +169,12 @@ impl Kernel {
         self.code.shared.static_bytes
     }
 
+    /// Registers of 32 bits that a thread needs: the most values that are live at once, from 8 to 255, and no more than
+    /// `.maxnreg` allows. An estimate: what compiles PTX for a device reorders instructions, and spills.
+    pub fn registers_per_thread(&self) -> u32 {
+        self.code.registers
+    }
+
     /// Whether its blocks run on one host thread, because they may communicate through global memory.
     pub fn communicates(&self) -> bool {
         self.code.communicates

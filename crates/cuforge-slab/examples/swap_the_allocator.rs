@@ -10,37 +10,39 @@ use cuforge_core::{
 // The allocator, in fewer than 60 lines: first fit in a short sorted list of grants and, once they are released, the
 // epochs that they wait for, by queue.
 struct FirstFit {
-    held: Vec<(Grant, Option<[u64; 16]>)>,
+    held: Vec<(Grant, u64, Option<[u64; 16]>)>,
     stats: Stats,
 }
 
-// SAFETY: `acquire` finds a gap between what is held, which is sorted and disjoint; what is held leaves the list only
+// SAFETY: `try_acquire` finds a gap between what is held, which is sorted and disjoint; what is held leaves the list only
 // once its epochs are complete; handles count up.
 unsafe impl SlabAllocator for FirstFit {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        let (Request { len, align, .. }, stats) = (*request, self.stats());
-        let ends = self.held.iter().map(|(grant, _)| grant.offset + grant.len);
-        let starts = std::iter::once(0).chain(ends).map(|start| start.checked_next_multiple_of(align.max(1)));
-        let ends = self.held.iter().map(|(grant, _)| grant.offset).chain([stats.capacity_bytes]);
-        let fits = |start: Option<u64>, end: u64| start.filter(|start| end.checked_sub(*start) >= Some(len));
-        let gap = starts.zip(ends).enumerate().find_map(|(index, (s, e))| Some((index, fits(s, e)?)));
-        let mut epochs = self.held.iter().filter_map(|held| held.1).flat_map(|e| (0..).map(QueueId).zip(e));
-        let oldest = epochs.find(|(_, epoch)| *epoch > 0).map(|(queue, epoch)| Stamp { queue, epoch });
-        let (total_free, largest_free, pending) = (stats.free_bytes(), 0, stats.pending_bytes);
-        let place = match gap {
-            _ if len == 0 => Err(Refusal::Zero),
-            _ if !align.is_power_of_two() => Err(Refusal::Alignment { align }),
-            _ if len > stats.capacity_bytes => Err(Refusal::NeverFits { max_bytes: stats.capacity_bytes }),
-            _ if self.held.len() == 64 => Err(Refusal::OutOfNodes { capacity: 64 }),
-            Some(place) => Ok(place),
-            _ => Err(Refusal::Full { total_free, largest_free, pending, oldest }),
-        };
-        let (index, offset) = place.inspect_err(|_| self.stats.refused_total += 1)?;
-        let grant = Grant { handle: Handle(stats.acquired_total), offset, len };
-        self.held.insert(index, (grant, None));
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        let ends = self.held.iter().map(|(grant, len, _)| grant.offset + len);
+        let starts = [0].into_iter().chain(ends).map(|start| start.checked_next_multiple_of(request.align));
+        let ends = self.held.iter().map(|held| held.0.offset).chain([self.stats.capacity_bytes]);
+        let fits = |start: &u64, end: u64| end.checked_sub(*start) >= Some(request.len);
+        let gaps = starts.zip(ends).map(|(start, end)| start.filter(|start| fits(start, end)));
+        let gap = gaps.enumerate().find_map(|(index, start)| Some((index, start?)));
+        let gap = gap.filter(|_| request.malformed().is_none() && self.held.len() < 64);
+        self.stats.refused_total += u64::from(gap.is_none());
+        let (index, offset) = gap?;
         self.stats.acquired_total += 1;
-        self.stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes + pending + len);
-        Ok(grant)
+        let grant = Grant { handle: Handle::new(self.stats.acquired_total)?, offset };
+        self.held.insert(index, (grant, request.len, None));
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats().used_bytes());
+        Some(grant)
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        let mut epochs = self.held.iter().filter_map(|held| held.2).flat_map(|e| (0..).map(QueueId).zip(e));
+        let oldest = epochs.find(|(_, epoch)| *epoch > 0).map(|(queue, epoch)| Stamp { queue, epoch });
+        match (request.malformed(), self.stats.capacity_bytes) {
+            (Some(refusal), _) => refusal,
+            (_, max_bytes) if request.len > max_bytes => Refusal::NeverFits { max_bytes },
+            _ if self.held.len() == 64 => Refusal::OutOfNodes { capacity: 64 },
+            _ => Refusal::full(&self.stats(), oldest),
+        }
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
@@ -49,8 +51,8 @@ unsafe impl SlabAllocator for FirstFit {
             let known = epochs.get_mut(queue.0 as usize).ok_or(Misuse::UnknownQueue { queue })?;
             *known = epoch.max(*known);
         }
-        let live = self.held.iter_mut().find(|(grant, after)| grant.handle == handle && after.is_none());
-        live.ok_or(Misuse::StaleHandle { handle })?.1 = Some(epochs);
+        let live = self.held.iter_mut().find(|held| held.0.handle == handle && held.2.is_none());
+        live.ok_or(Misuse::StaleHandle)?.2 = Some(epochs);
         self.reclaim(&[0; 16]);
         Ok(())
     }
@@ -58,14 +60,13 @@ unsafe impl SlabAllocator for FirstFit {
     fn reclaim(&mut self, progress: &dyn Progress) -> u64 {
         let before = self.stats().pending_bytes;
         let done = |after: &[u64; 16]| (0..).zip(after).all(|(q, e)| *e <= progress.completed(QueueId(q)));
-        self.held.retain(|(_, after)| !after.as_ref().is_some_and(done));
+        self.held.retain(|held| !held.2.as_ref().is_some_and(done));
         before - self.stats().pending_bytes
     }
 
     fn stats(&self) -> Stats {
-        let sum =
-            |live| self.held.iter().filter(|held| held.1.is_none() == live).map(|held| held.0.len).sum();
-        let live_grants = self.held.iter().filter(|held| held.1.is_none()).count() as u64;
+        let of = |live| self.held.iter().filter(move |held| held.2.is_none() == live);
+        let (sum, live_grants) = (|live| of(live).map(|held| held.1).sum(), of(true).count() as u64);
         Stats { live_bytes: sum(true), pending_bytes: sum(false), live_grants, ..self.stats }
     }
 }

@@ -143,7 +143,7 @@ pub fn replay(log: &[Event], slab: &mut dyn SlabAllocator) -> Result<Replayed, R
                 let grant = slab.acquire(&request).ok();
                 replayed.refused_now += u64::from(grant.is_none());
                 replayed.moved += u64::from(grant.is_some_and(|grant| grant.offset != offset));
-                handles.insert(handle.0, grant.map(|grant| grant.handle));
+                handles.insert(handle.number(), grant.map(|grant| grant.handle));
             }
             Event::Refused { request, .. } => {
                 if let Ok(grant) = slab.acquire(&request) {
@@ -152,7 +152,7 @@ pub fn replay(log: &[Event], slab: &mut dyn SlabAllocator) -> Result<Replayed, R
                 }
             }
             Event::Released { handle } => {
-                let now = handles.remove(&handle.0).ok_or(ReplayError::Unknown { event })?;
+                let now = handles.remove(&handle.number()).ok_or(ReplayError::Unknown { event })?;
                 now.map_or(Ok(()), |now| slab.release(now, &after)).map_err(failed)?;
             }
             Event::Reclaimed { .. } => {

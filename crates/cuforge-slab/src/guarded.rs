@@ -6,6 +6,7 @@ use crate::stamps::{Completed, StampRows};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU64;
 use cuforge_core::{
     Grant, Handle, Lifetime, Misuse, Progress, Refusal, Request, Rewound, Scope, Segment, SegmentState,
     SlabAllocator, Stamp, Stats,
@@ -37,6 +38,8 @@ pub trait GuardMemory {
 pub struct Overrun {
     /// The grant, as it was handed out.
     pub grant: Grant,
+    /// Its bytes.
+    pub len: u64,
     /// Whether bytes in front of it were written.
     pub before: bool,
     /// Whether bytes behind it were written.
@@ -50,7 +53,7 @@ impl fmt::Display for Overrun {
             (true, false) => "in front of",
             _ => "behind",
         };
-        write!(f, "bytes written {side} the grant of {} bytes at {}", self.grant.len, self.grant.offset)
+        write!(f, "bytes written {side} the grant of {} bytes at {}", self.len, self.grant.offset)
     }
 }
 
@@ -65,6 +68,7 @@ enum State {
 struct Entry {
     inner: Handle,
     grant: Grant,
+    len: u64,
     front: u64,
     state: State,
     lifetime: Lifetime,
@@ -98,7 +102,7 @@ struct Entry {
 /// let memory = Bytes(vec![0; 1 << 16]);
 /// let mut slab = Guarded::new(TlsfSlab::new(1 << 16)?, memory, 64, SlabLimits::default())?;
 /// let grant = slab.acquire(&Request::new(1000))?;
-/// slab.memory_mut().0[(grant.offset + grant.len) as usize] = 7; // one too far
+/// slab.memory_mut().0[(grant.offset + 1000) as usize] = 7; // one too far
 /// slab.release(grant.handle, &[])?;
 /// assert_eq!(slab.first_overrun().map(|overrun| (overrun.before, overrun.behind)), Some((false, true)));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -122,6 +126,11 @@ pub struct Guarded<A, M> {
 
 const INDEX_BITS: u32 = 25;
 
+/// A request for so many bytes more.
+fn widened(request: &Request, by: u64) -> Request {
+    Request { len: request.len.saturating_add(by), ..*request }
+}
+
 impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
     /// Guards `inner`, whose offsets `memory` knows, with `zone_bytes` on either side of a grant. `limits` says how
     /// many grants, queues and scopes to keep track of. O(limits).
@@ -130,10 +139,11 @@ impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
     /// [`BuildError::Limit`], [`BuildError::NotPowerOfTwo`].
     pub fn new(inner: A, memory: M, zone_bytes: u64, limits: SlabLimits) -> Result<Self, BuildError> {
         limits.check()?;
-        let handle = Handle(0);
+        let handle = Handle(NonZeroU64::MAX);
         let entry = Entry {
             inner: handle,
-            grant: Grant { handle, offset: 0, len: 0 },
+            grant: Grant { handle, offset: 0 },
+            len: 0,
             front: 0,
             state: State::Vacant,
             lifetime: Lifetime::General,
@@ -184,28 +194,32 @@ impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
     }
 
     fn check_zones(&mut self, index: usize) {
-        let Entry { grant, front, .. } = self.entries[index];
-        let end = grant.offset + grant.len;
+        let Entry { grant, len, front, .. } = self.entries[index];
+        let end = grant.offset + len;
         let before = !self.memory.holds(grant.offset - front, front, Fill::RedZone);
         let behind = !self.memory.holds(end, self.zone_bytes, Fill::RedZone);
         if before || behind {
             self.overruns += 1;
-            self.first_overrun.get_or_insert(Overrun { grant, before, behind });
+            self.first_overrun.get_or_insert(Overrun { grant, len, before, behind });
             // Told once.
             self.memory.fill(grant.offset - front, front, Fill::RedZone);
             self.memory.fill(end, self.zone_bytes, Fill::RedZone);
         }
     }
 
+    /// Bytes of the zone in front, at least as wide as the alignment asks for, and of both zones.
+    fn zones(&self, request: &Request) -> (u64, u64) {
+        let front = self.zone_bytes.checked_next_multiple_of(request.align).unwrap_or(u64::MAX);
+        (front, front.saturating_add(self.zone_bytes))
+    }
+
     fn live_entry(&self, handle: Handle) -> Result<usize, Misuse> {
-        let index = handle.0 as usize & ((1 << INDEX_BITS) - 1);
-        let generation = handle.0 >> INDEX_BITS;
+        let index = handle.number() as usize & ((1 << INDEX_BITS) - 1);
+        let generation = handle.number() >> INDEX_BITS;
         match self.entries.get(index) {
             Some(entry) if entry.generation == generation && entry.state == State::Live => Ok(index),
-            Some(entry) if generation != 0 && generation <= entry.generation => {
-                Err(Misuse::StaleHandle { handle })
-            }
-            _ => Err(Misuse::UnknownHandle { handle }),
+            Some(entry) if generation != 0 && generation <= entry.generation => Err(Misuse::StaleHandle),
+            _ => Err(Misuse::UnknownHandle),
         }
     }
 
@@ -221,8 +235,8 @@ impl<A: SlabAllocator, M: GuardMemory> Guarded<A, M> {
 
     fn finish(&mut self, index: usize) {
         self.check_zones(index);
-        let Entry { grant, front, generation, .. } = self.entries[index];
-        self.memory.fill(grant.offset - front, front + grant.len + self.zone_bytes, Fill::Dead);
+        let Entry { grant, len, front, generation, .. } = self.entries[index];
+        self.memory.fill(grant.offset - front, front + len + self.zone_bytes, Fill::Dead);
         self.entries[index].state = State::Vacant;
         if generation < (1 << (61 - INDEX_BITS)) - 1 {
             self.vacant.push(index as u32);
@@ -254,31 +268,24 @@ impl<A: fmt::Debug, M> fmt::Debug for Guarded<A, M> {
 // progress that the inner allocator is then asked to reclaim by, or that are being granted. Generations only grow.
 #[allow(unsafe_code, reason = "implements the allocator trait by forwarding")]
 unsafe impl<A: SlabAllocator, M: GuardMemory> SlabAllocator for Guarded<A, M> {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if request.len == 0 || !request.align.is_power_of_two() {
-            return self.inner.acquire(request);
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if request.malformed().is_some() {
+            return self.inner.try_acquire(request);
         }
         let Some(&index) = self.vacant.last() else {
             self.refused += 1;
-            return Err(Refusal::OutOfNodes { capacity: self.grants });
+            return None;
         };
-        let front = self.zone_bytes.checked_next_multiple_of(request.align).unwrap_or(u64::MAX);
-        let around = front.saturating_add(self.zone_bytes);
-        let len = request.len.saturating_add(around);
-        let inner = self.inner.acquire(&Request { len, ..*request }).map_err(|refusal| match refusal {
-            Refusal::NeverFits { max_bytes } => {
-                Refusal::NeverFits { max_bytes: max_bytes.saturating_sub(around) }
-            }
-            other => other,
-        })?;
+        let generation = self.entries[index as usize].generation + 1;
+        let handle = Handle::new(generation << INDEX_BITS | u64::from(index))?;
+        let (front, around) = self.zones(request);
+        let inner = self.inner.try_acquire(&widened(request, around))?;
         self.vacant.pop();
-        let entry = &mut self.entries[index as usize];
-        let generation = entry.generation + 1;
-        let handle = Handle(generation << INDEX_BITS | u64::from(index));
-        let grant = Grant { handle, offset: inner.offset + front, len: request.len };
-        *entry = Entry {
+        let grant = Grant { handle, offset: inner.offset + front };
+        self.entries[index as usize] = Entry {
             inner: inner.handle,
             grant,
+            len: request.len,
             front,
             state: State::Live,
             lifetime: request.lifetime,
@@ -287,9 +294,25 @@ unsafe impl<A: SlabAllocator, M: GuardMemory> SlabAllocator for Guarded<A, M> {
         };
         self.serial += 1;
         self.memory.fill(inner.offset, front, Fill::RedZone);
-        self.memory.fill(grant.offset, grant.len, Fill::Fresh);
-        self.memory.fill(grant.offset + grant.len, self.zone_bytes, Fill::RedZone);
-        Ok(grant)
+        self.memory.fill(grant.offset, request.len, Fill::Fresh);
+        self.memory.fill(grant.offset + request.len, self.zone_bytes, Fill::RedZone);
+        Some(grant)
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if request.malformed().is_some() {
+            return self.inner.refusal(request);
+        }
+        if self.vacant.is_empty() {
+            return Refusal::OutOfNodes { capacity: self.grants };
+        }
+        let (_, around) = self.zones(request);
+        match self.inner.refusal(&widened(request, around)) {
+            Refusal::NeverFits { max_bytes } => {
+                Refusal::NeverFits { max_bytes: max_bytes.saturating_sub(around) }
+            }
+            other => other,
+        }
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
@@ -356,16 +379,17 @@ unsafe impl<A: SlabAllocator, M: GuardMemory> SlabAllocator for Guarded<A, M> {
                     && entry.grant.offset >= segment.offset
                     && entry.grant.offset < segment.offset + segment.len
             };
-            self.entries.iter().find(inside).map(|entry| entry.grant)
+            let found = self.entries.iter().find(inside);
+            found.map(|entry| (entry.grant.offset, entry.grant.offset + entry.len))
         };
         self.inner.inspect(&mut |segment| {
-            let (SegmentState::Live { .. }, Some(grant)) = (segment.state, live(&segment)) else {
+            let (SegmentState::Live { .. }, Some((start, end))) = (segment.state, live(&segment)) else {
                 return visit(segment);
             };
-            let (end, last) = (grant.offset + grant.len, segment.offset + segment.len);
+            let last = segment.offset + segment.len;
             for (from, to, state) in [
-                (segment.offset, grant.offset, SegmentState::Guard),
-                (grant.offset, end, segment.state),
+                (segment.offset, start, SegmentState::Guard),
+                (start, end, segment.state),
                 (end, last, SegmentState::Guard),
             ] {
                 if from < to {

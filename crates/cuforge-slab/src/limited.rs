@@ -46,19 +46,32 @@ impl<A: SlabAllocator> Limited<A> {
     pub fn into_inner(self) -> A {
         self.inner
     }
+
+    fn passes_limit(&self, request: &Request) -> bool {
+        request.align.is_power_of_two()
+            && request.len > self.limit_bytes.saturating_sub(self.inner.stats().used_bytes())
+    }
 }
 
 // SAFETY: every grant is the inner allocator's, which keeps the contract; refusing more changes none of it.
 #[allow(unsafe_code, reason = "implements the allocator trait by forwarding")]
 unsafe impl<A: SlabAllocator> SlabAllocator for Limited<A> {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        let stats = self.inner.stats();
-        let used_bytes = stats.live_bytes + stats.pending_bytes;
-        if request.align.is_power_of_two() && request.len > self.limit_bytes.saturating_sub(used_bytes) {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if self.passes_limit(request) {
             self.refused += 1;
-            return Err(Refusal::Limit { limit_bytes: self.limit_bytes, used_bytes });
+            return None;
         }
-        self.inner.acquire(request)
+        self.inner.try_acquire(request)
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if self.passes_limit(request) {
+            return Refusal::Limit {
+                limit_bytes: self.limit_bytes,
+                used_bytes: self.inner.stats().used_bytes(),
+            };
+        }
+        self.inner.refusal(request)
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {

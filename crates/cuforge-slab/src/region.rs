@@ -38,6 +38,13 @@ struct Ring {
     block: Handle,
 }
 
+impl Ring {
+    #[inline]
+    fn takes(&self, request: &Request) -> bool {
+        request.lifetime == Lifetime::Transient && request.align <= self.align
+    }
+}
+
 // Whose handle it is: the upper three bits.
 const TAG_SHIFT: u32 = 61;
 const MAIN: u64 = 0;
@@ -154,16 +161,35 @@ impl RegionSlab {
         self.main.held() - reserved + self.read_only.as_ref().map_or(0, TlsfSlab::held) + ring
     }
 
+    /// Whether the request belongs to the region for read-only access.
+    #[inline]
+    fn is_apart(&self, request: &Request) -> bool {
+        self.read_only.is_some() && request.access == Access::StorageRead
+    }
+
     /// The ring, if the request belongs there.
     #[inline]
     fn ring_for(&mut self, request: &Request) -> Option<&mut Ring> {
-        let apart = self.read_only.is_some() && request.access == Access::StorageRead;
-        let ring = self.ring.as_mut()?;
-        (request.lifetime == Lifetime::Transient && !apart && request.align <= ring.align).then_some(ring)
+        let apart = self.is_apart(request);
+        self.ring.as_mut().filter(|ring| ring.takes(request) && !apart)
+    }
+
+    /// The bytes of the ring, if the request belongs there, else 0.
+    fn ring_bytes_for(&self, request: &Request) -> u64 {
+        let ring = self.ring.as_ref().filter(|ring| ring.takes(request) && !self.is_apart(request));
+        ring.map_or(0, |ring| ring.slab.capacity_bytes())
+    }
+
+    /// The pool that the request belongs to, if the ring does not take it.
+    fn pool_for(&self, request: &Request) -> &TlsfSlab {
+        match &self.read_only {
+            Some(pool) if request.access == Access::StorageRead => pool,
+            _ => &self.main,
+        }
     }
 
     #[inline]
-    fn pool_for(&mut self, request: &Request) -> (&mut TlsfSlab, u64) {
+    fn pool_mut_for(&mut self, request: &Request) -> (&mut TlsfSlab, u64) {
         match &mut self.read_only {
             Some(pool) if request.access == Access::StorageRead => (pool, READ_ONLY),
             _ => (&mut self.main, MAIN),
@@ -171,20 +197,27 @@ impl RegionSlab {
     }
 
     #[cold]
-    fn refuse(&mut self, request: &Request, refusal: Refusal) -> Refusal {
+    fn refuse(&mut self) -> Option<Grant> {
         self.refused += 1;
-        let ring = self.ring_for(request).map_or(0, |ring| ring.slab.capacity_bytes());
-        let stats = self.stats();
+        None
+    }
+
+    /// Whether all grants that there can be are held, so that a request that is none at all is left for a region to say so.
+    #[inline]
+    fn is_out_of_grants(&self, request: &Request) -> bool {
+        self.held() >= u64::from(self.limits.grants) && request.malformed().is_none()
+    }
+
+    /// What the pool's refusal means for the slab as a whole.
+    fn widened(&self, request: &Request, refusal: Refusal) -> Refusal {
+        let ring = self.ring_bytes_for(request);
         match refusal {
             Refusal::NeverFits { max_bytes } if request.len > ring => {
                 Refusal::NeverFits { max_bytes: max_bytes.max(ring) }
             }
-            Refusal::NeverFits { .. } | Refusal::Full { .. } => Refusal::Full {
-                total_free: stats.free_bytes(),
-                largest_free: stats.largest_free_bytes,
-                pending: stats.pending_bytes,
-                oldest: self.oldest(request, refusal),
-            },
+            Refusal::NeverFits { .. } | Refusal::Full { .. } => {
+                Refusal::full(&self.stats(), self.oldest(request, refusal))
+            }
             other => other,
         }
     }
@@ -200,19 +233,6 @@ impl RegionSlab {
         let read_only = self.read_only.as_ref().and_then(TlsfSlab::oldest);
         let first = if request.lifetime == Lifetime::Transient { ring.or(own) } else { own.or(main) };
         first.or(main).or(read_only).or(ring)
-    }
-
-    /// Passes a release on to the region that the handle is of.
-    #[inline]
-    fn release_inside(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        let inner = Handle(handle.0 & ((1 << TAG_SHIFT) - 1));
-        match (handle.0 >> TAG_SHIFT, &mut self.ring, &mut self.read_only) {
-            (RING, Some(ring), _) => ring.slab.release(inner, after),
-            (MAIN, Some(ring), _) if ring.block == handle => Err(Misuse::UnknownHandle { handle }),
-            (MAIN, _, _) => self.main.release(inner, after),
-            (READ_ONLY, _, Some(pool)) => pool.release(inner, after),
-            _ => Err(Misuse::UnknownHandle { handle }),
-        }
     }
 
     fn check_stamps(&self, after: &[Stamp]) -> Result<(), Misuse> {
@@ -240,46 +260,53 @@ fn add(ended: &mut Rewound, more: Rewound) {
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for RegionSlab {
     #[inline]
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if self.held() >= u64::from(self.limits.grants) && request.len > 0 && request.align.is_power_of_two()
-        {
-            let never = self.pool_for(request).0.longest(request.align);
-            let ring = self.ring_for(request).map_or(0, |ring| ring.slab.capacity_bytes());
-            let refusal = if request.len > never.max(ring) {
-                Refusal::NeverFits { max_bytes: never.max(ring) }
-            } else {
-                Refusal::OutOfNodes { capacity: self.limits.grants }
-            };
-            self.refused += 1;
-            return Err(refusal);
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if self.is_out_of_grants(request) {
+            return self.refuse();
         }
         let from_ring = self.ring_for(request).and_then(|ring| {
-            let grant = ring.slab.acquire(request).ok()?;
+            let grant = ring.slab.try_acquire(request)?;
             let handle = Handle(grant.handle.0 | RING << TAG_SHIFT);
-            Some(Grant { handle, offset: ring.offset + grant.offset, len: grant.len })
+            Some(Grant { handle, offset: ring.offset + grant.offset })
         });
-        let grant = match from_ring {
-            Some(grant) => grant,
-            None => {
-                let (pool, tag) = self.pool_for(request);
-                match pool.acquire(request) {
-                    Ok(grant) => Grant { handle: Handle(grant.handle.0 | tag << TAG_SHIFT), ..grant },
-                    Err(refusal) => return Err(self.refuse(request, refusal)),
-                }
-            }
-        };
+        let granted = from_ring.or_else(|| {
+            let (pool, tag) = self.pool_mut_for(request);
+            let grant = pool.try_acquire(request)?;
+            Some(Grant { handle: Handle(grant.handle.0 | tag << TAG_SHIFT), ..grant })
+        });
+        if granted.is_none() {
+            return self.refuse();
+        }
         self.acquired += 1;
-        Ok(grant)
+        granted
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        let pool = self.pool_for(request);
+        if !self.is_out_of_grants(request) {
+            return self.widened(request, pool.refusal(request));
+        }
+        let max_bytes = pool.longest(request.align).max(self.ring_bytes_for(request));
+        if request.len > max_bytes {
+            Refusal::NeverFits { max_bytes }
+        } else {
+            Refusal::OutOfNodes { capacity: self.limits.grants }
+        }
     }
 
     #[inline]
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.note_peak();
-        self.release_inside(handle, after).map_err(|misuse| match misuse {
-            Misuse::StaleHandle { .. } => Misuse::StaleHandle { handle },
-            Misuse::UnknownHandle { .. } => Misuse::UnknownHandle { handle },
-            other => other,
-        })
+        let Some(inner) = Handle::new(handle.number() & ((1 << TAG_SHIFT) - 1)) else {
+            return Err(Misuse::UnknownHandle);
+        };
+        match (handle.number() >> TAG_SHIFT, &mut self.ring, &mut self.read_only) {
+            (RING, Some(ring), _) => ring.slab.release(inner, after),
+            (MAIN, Some(ring), _) if ring.block == handle => Err(Misuse::UnknownHandle),
+            (MAIN, _, _) => self.main.release(inner, after),
+            (READ_ONLY, _, Some(pool)) => pool.release(inner, after),
+            _ => Err(Misuse::UnknownHandle),
+        }
     }
 
     fn reclaim(&mut self, progress: &dyn Progress) -> u64 {

@@ -7,9 +7,10 @@ use crate::scopes::ScopeStack;
 use crate::span::{RELEASED, STAMPED, Span};
 use crate::stamps::{Completed, StampRows};
 use alloc::boxed::Box;
+use core::hint::cold_path;
 use cuforge_core::{
-    Grant, Handle, Lifetime, Misuse, Progress, Refusal, Request, Rewound, Scope, Segment, SlabAllocator,
-    Stamp, Stats,
+    Grant, Handle, Lifetime, Misuse, Operation, Progress, Refusal, Request, Rewound, Scope, Segment,
+    SlabAllocator, Stamp, Stats,
 };
 
 /// A lap that begins with a handle beyond this one is not begun.
@@ -54,6 +55,8 @@ pub struct RingSlab {
     /// The bits that an alignment minus one must not have.
     misaligned: u64,
     pending_grants: u64,
+    /// The number of places less one.
+    mask: usize,
     spans: Box<[Span]>,
     /// Numbers ascend even when the newest span is taken back: then those in use are raised by the number of places,
     /// and so is `bias`. `next - bias` counts spans as if nothing were ever taken back.
@@ -126,6 +129,7 @@ impl RingSlab {
             },
             misaligned: limits.base_align.wrapping_neg(),
             pending_grants: 0,
+            mask: places as usize - 1,
             spans: (0..places).map(|_| Span { end: 0, handle_and_flags: RELEASED }).collect(),
             bias: places,
             capacity: capacity_bytes,
@@ -165,7 +169,7 @@ impl RingSlab {
 
     #[inline]
     fn place(&self, number: u64) -> usize {
-        number as usize & (self.spans.len() - 1)
+        number as usize & self.mask
     }
 
     /// Whether any ring of this base alignment can serve the request's alignment and lifetime.
@@ -193,35 +197,39 @@ impl RingSlab {
         let position = self.hot.lap.wrapping_add(end);
         let used = position.wrapping_sub(self.hot.tail);
         if used > self.hot.peak {
+            // Seldom, and so out of the way of the rest.
+            cold_path();
             self.hot.peak = used;
         }
+        let handle = Handle::new(number)?;
         let place = self.place(number);
         *self.spans.get_mut(place)? = Span { end: position, handle_and_flags: number };
         self.hot.next = number + 1;
         self.hot.offset = end;
-        Some(Grant { handle: Handle(number), offset: start, len: request.len })
+        Some(Grant { handle, offset: start })
     }
 
     /// Ends the oldest grant, if nothing is pending and it waits for nothing.
     #[inline]
     fn retire(&mut self, handle: Handle, after: &[Stamp]) -> Option<()> {
-        if handle.0 != self.hot.oldest {
+        let number = handle.number();
+        if number != self.hot.oldest {
             return None;
         }
         // There is a span in use under the oldest number, or its place holds an older one.
-        let span = self.spans.get(self.place(handle.0))?;
-        if span.handle_and_flags != handle.0 || self.pending_grants != 0 || !after.is_empty() {
+        let span = self.spans.get(self.place(number))?;
+        if span.handle_and_flags != number || self.pending_grants != 0 || !after.is_empty() {
             return None;
         }
         self.hot.tail = span.end;
-        self.hot.oldest = handle.0 + 1;
+        self.hot.oldest = number + 1;
         Some(())
     }
 
     /// Looks again at what is free, goes round, starts over, or says why not.
     #[cold]
     #[inline(never)]
-    fn acquire_elsewhere(&mut self, request: Request) -> Result<Grant, Refusal> {
+    fn acquire_elsewhere(&mut self, request: Request) -> Option<Grant> {
         // By value: a request that is never looked at in memory need not be written there.
         let request = &request;
         self.take_growth();
@@ -230,10 +238,8 @@ impl RingSlab {
         self.hot.room_end = if self.wrapped() { self.tail_offset() } else { self.capacity };
         // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
         let granted = self.ahead(request).or_else(|| self.start_lap(request));
-        granted.ok_or_else(|| {
-            self.refused += 1;
-            self.refusal(request)
-        })
+        self.refused += u64::from(granted.is_none());
+        granted
     }
 
     /// Grants bytes from offset 0 on, if the request fits there: in the next lap, or in this one if nothing is in use.
@@ -261,27 +267,6 @@ impl RingSlab {
     fn count_handles(&mut self) {
         if self.hot.next > LAST_LAP {
             self.grants = 0;
-        }
-    }
-
-    fn refusal(&self, request: &Request) -> Refusal {
-        if request.len == 0 {
-            Refusal::Zero
-        } else if !request.align.is_power_of_two() {
-            Refusal::Alignment { align: request.align }
-        } else if !self.serves(request) {
-            Refusal::NeverFits { max_bytes: 0 }
-        } else if request.len > self.grown {
-            Refusal::NeverFits { max_bytes: self.grown }
-        } else if self.held() >= self.grants {
-            Refusal::OutOfNodes { capacity: self.limit }
-        } else {
-            Refusal::Full {
-                total_free: self.grown - self.used_bytes(),
-                largest_free: self.largest_free(),
-                pending: self.pending_bytes,
-                oldest: self.oldest_stamp(),
-            }
         }
     }
 
@@ -409,10 +394,10 @@ impl RingSlab {
     #[cold]
     fn dead_handle(&self, handle: Handle) -> Misuse {
         let first = self.spans.len() as u64;
-        if (first..self.hot.next).contains(&handle.0) {
-            Misuse::StaleHandle { handle }
+        if (first..self.hot.next).contains(&handle.number()) {
+            Misuse::StaleHandle
         } else {
-            Misuse::UnknownHandle { handle }
+            Misuse::UnknownHandle
         }
     }
 
@@ -421,8 +406,10 @@ impl RingSlab {
     fn release_elsewhere(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.rows.check(after)?;
         // The span in use that has the handle's place, if there is one: a place outlives the span that was in it.
-        let number = self.hot.oldest + self.place(handle.0.wrapping_sub(self.hot.oldest)) as u64;
-        if number >= self.hot.next || self.spans[self.place(handle.0)].handle_and_flags != handle.0 {
+        let number = self.hot.oldest + self.place(handle.number().wrapping_sub(self.hot.oldest)) as u64;
+        if number >= self.hot.next
+            || self.spans[self.place(handle.number())].handle_and_flags != handle.number()
+        {
             return Err(self.dead_handle(handle));
         }
         self.make_pending(number, after);
@@ -453,10 +440,24 @@ impl RingSlab {
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for RingSlab {
     #[inline(always)]
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
         match self.ahead(request) {
-            Some(grant) => Ok(grant),
+            Some(grant) => Some(grant),
             None => self.acquire_elsewhere(*request),
+        }
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if let Some(refusal) = request.malformed() {
+            refusal
+        } else if !self.serves(request) {
+            Refusal::NeverFits { max_bytes: 0 }
+        } else if request.len > self.grown {
+            Refusal::NeverFits { max_bytes: self.grown }
+        } else if self.held() >= self.grants {
+            Refusal::OutOfNodes { capacity: self.limit }
+        } else {
+            Refusal::full(&self.stats(), self.oldest_stamp())
         }
     }
 
@@ -493,7 +494,7 @@ unsafe impl SlabAllocator for RingSlab {
 
     fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
         let grown = self.grown.checked_add(extra_bytes).filter(|bytes| *bytes < crate::MAX_CAPACITY_BYTES);
-        self.grown = grown.ok_or(Misuse::Overflow { operation: "grow", bytes: extra_bytes })?;
+        self.grown = grown.ok_or(Misuse::Overflow { operation: Operation::Grow })?;
         self.take_growth();
         Ok(self.grown)
     }
@@ -532,9 +533,9 @@ mod tests {
         let request = Request::new(64).with_lifetime(Lifetime::Transient);
         let [older, newer] = [(); 2].map(|()| ring.acquire(&request).unwrap());
         ring.release(newer.handle, &[]).unwrap();
-        let raised = Handle(ring.hot.oldest);
+        let raised = Handle::new(ring.hot.oldest).unwrap();
         assert_ne!(raised, older.handle, "taking the newest back raises the numbers of the rest");
-        assert_eq!(ring.release(raised, &[]), Err(Misuse::StaleHandle { handle: raised }));
+        assert_eq!(ring.release(raised, &[]), Err(Misuse::StaleHandle));
         assert_eq!(ring.stats().live_grants, 1);
         assert_eq!(ring.release(older.handle, &[]), Ok(()));
     }
@@ -550,7 +551,7 @@ mod tests {
         let handles: std::vec::Vec<_> = core::iter::from_fn(|| {
             let grant = ring.acquire(&request).ok()?;
             ring.release(grant.handle, &[]).ok()?;
-            Some(grant.handle.0)
+            Some(grant.handle.number())
         })
         .collect();
         assert!(handles.len() >= 2 && handles.iter().all(|handle| *handle < 1 << HANDLE_BITS), "{handles:?}");

@@ -5,8 +5,8 @@ use crate::scopes::{ScopeStack, depth_of};
 use crate::stamps::{Completed, StampRows};
 use alloc::boxed::Box;
 use cuforge_core::{
-    Grant, Handle, Lifetime, Misuse, Progress, Refusal, Request, Rewound, Scope, Segment, SegmentState,
-    SlabAllocator, Stamp, Stats,
+    Grant, Handle, Lifetime, Misuse, Operation, Progress, Refusal, Request, Rewound, Scope, Segment,
+    SegmentState, SlabAllocator, Stamp, Stats,
 };
 
 const INDEX_BITS: u32 = 25;
@@ -128,29 +128,6 @@ impl ScopeSlab {
         self.levels.len() + depth
     }
 
-    fn refusal(&self, request: &Request) -> Refusal {
-        if request.len == 0 {
-            Refusal::Zero
-        } else if !request.align.is_power_of_two() {
-            Refusal::Alignment { align: request.align }
-        } else if request.lifetime == Lifetime::Resident || request.align > self.limits.base_align {
-            Refusal::NeverFits { max_bytes: 0 }
-        } else if request.len > self.capacity {
-            Refusal::NeverFits { max_bytes: self.capacity }
-        } else if self.height == self.levels.len() {
-            Refusal::OutOfNodes { capacity: self.limits.grants }
-        } else {
-            let free = self.capacity - self.top();
-            let top = self.height.checked_sub(1).filter(|top| !self.levels[*top].live);
-            Refusal::Full {
-                total_free: free,
-                largest_free: free,
-                pending: self.top() - self.live_bytes,
-                oldest: top.and_then(|top| self.rows.first(top)),
-            }
-        }
-    }
-
     /// Where a request goes, if there is room.
     fn place(&self, request: &Request) -> Option<(u64, u64)> {
         let admitted = request.len.wrapping_sub(1) < self.capacity
@@ -168,14 +145,12 @@ impl ScopeSlab {
     }
 
     fn live_level(&self, handle: Handle) -> Result<usize, Misuse> {
-        let index = handle.0 as usize & ((1 << INDEX_BITS) - 1);
-        let generation = handle.0 >> INDEX_BITS;
+        let index = handle.number() as usize & ((1 << INDEX_BITS) - 1);
+        let generation = handle.number() >> INDEX_BITS;
         match self.levels.get(index) {
             Some(level) if level.generation == generation && level.live && index < self.height => Ok(index),
-            Some(level) if generation != 0 && generation <= level.generation => {
-                Err(Misuse::StaleHandle { handle })
-            }
-            _ => Err(Misuse::UnknownHandle { handle }),
+            Some(level) if generation != 0 && generation <= level.generation => Err(Misuse::StaleHandle),
+            _ => Err(Misuse::UnknownHandle),
         }
     }
 
@@ -243,14 +218,15 @@ impl ScopeSlab {
 // replaced complete. A level's generation grows with every grant in it; scope tokens are numbered by `ScopeStack`.
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for ScopeSlab {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
         let Some((start, end)) = self.place(request) else {
             self.refused += 1;
-            return Err(self.refusal(request));
+            return None;
         };
         let (index, depth, bytes) = (self.height, self.scopes.depth(), end - self.top());
         let level = &mut self.levels[index];
         let generation = level.generation + 1;
+        let handle = Handle::new(generation << INDEX_BITS | index as u64)?;
         *level = Level { end, generation, depth: depth as u32, live: true, lifetime: request.lifetime };
         self.height += 1;
         self.counts[depth].grants += 1;
@@ -258,7 +234,22 @@ unsafe impl SlabAllocator for ScopeSlab {
         self.live_bytes += bytes;
         self.live_grants += 1;
         self.acquired += 1;
-        Ok(Grant { handle: Handle(generation << INDEX_BITS | index as u64), offset: start, len: request.len })
+        Some(Grant { handle, offset: start })
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if let Some(refusal) = request.malformed() {
+            refusal
+        } else if request.lifetime == Lifetime::Resident || request.align > self.limits.base_align {
+            Refusal::NeverFits { max_bytes: 0 }
+        } else if request.len > self.capacity {
+            Refusal::NeverFits { max_bytes: self.capacity }
+        } else if self.height == self.levels.len() {
+            Refusal::OutOfNodes { capacity: self.limits.grants }
+        } else {
+            let top = self.height.checked_sub(1).filter(|top| !self.levels[*top].live);
+            Refusal::full(&self.stats(), top.and_then(|top| self.rows.first(top)))
+        }
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
@@ -301,7 +292,7 @@ unsafe impl SlabAllocator for ScopeSlab {
 
     fn grow(&mut self, extra_bytes: u64) -> Result<u64, Misuse> {
         let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes < MAX_CAPACITY_BYTES);
-        self.capacity = grown.ok_or(Misuse::Overflow { operation: "grow", bytes: extra_bytes })?;
+        self.capacity = grown.ok_or(Misuse::Overflow { operation: Operation::Grow })?;
         Ok(self.capacity)
     }
 

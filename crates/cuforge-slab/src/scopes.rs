@@ -43,8 +43,8 @@ impl<M: Copy> ScopeStack<M> {
     pub(crate) fn mark(&self, scope: Scope) -> Result<M, Misuse> {
         match self.open.get(depth_of(scope)) {
             Some((open, mark)) if *open == scope => Ok(*mark),
-            _ if scope.0 >> DEPTH_BITS < self.next_serial => Err(Misuse::StaleScope { scope }),
-            _ => Err(Misuse::UnknownScope { scope }),
+            _ if scope.0 >> DEPTH_BITS < self.next_serial => Err(Misuse::StaleScope),
+            _ => Err(Misuse::UnknownScope),
         }
     }
 
@@ -84,12 +84,12 @@ mod tests {
         let inner = scopes.push(2).unwrap();
         assert_eq!(scopes.push(3), Err(Misuse::ScopeDepth { max_depth: 2 }));
         scopes.close(outer);
-        assert_eq!(scopes.mark(inner), Err(Misuse::StaleScope { scope: inner }));
-        assert_eq!(scopes.mark(outer), Err(Misuse::StaleScope { scope: outer }));
+        assert_eq!(scopes.mark(inner), Err(Misuse::StaleScope));
+        assert_eq!(scopes.mark(outer), Err(Misuse::StaleScope));
         let again = scopes.push(4).unwrap();
         assert_ne!(again, outer);
         let future = Scope(1 << 40);
-        assert_eq!(scopes.mark(future), Err(Misuse::UnknownScope { scope: future }));
+        assert_eq!(scopes.mark(future), Err(Misuse::UnknownScope));
         assert_eq!(scopes.mark(again), Ok(4));
     }
 }

@@ -123,12 +123,12 @@ fn read(log: &[Event]) -> (Reading, usize) {
             Event::Acquired { request, handle, offset, holder } => {
                 let (len, lifetime) = (request.len, request.lifetime);
                 let held = Held { since: call, offset, len, lifetime, holder, after: Vec::new() };
-                reading.live.insert(handle.0, held);
-                reading.newest.insert(handle.0, reading.acquired);
+                reading.live.insert(handle.number(), held);
+                reading.newest.insert(handle.number(), reading.acquired);
                 reading.acquired += 1;
             }
             Event::Refused { .. } => reading.refused.push(call),
-            Event::Released { handle } => reading.end(handle.0, call, &after),
+            Event::Released { handle } => reading.end(handle.number(), call, &after),
             Event::Reclaimed { .. } => reading.reclaim(call),
             Event::Pushed { scope } => reading.scopes.push((scope.0, reading.acquired)),
             Event::Rewound { scope, .. } => {

@@ -7,8 +7,8 @@ use crate::pending::Pending;
 use crate::scopes::ScopeStack;
 use crate::stamps::Completed;
 use cuforge_core::{
-    Grant, Handle, Lifetime, Misuse, Progress, Refusal, Request, Rewound, Scope, Segment, SegmentState,
-    SlabAllocator, Stamp, Stats,
+    Grant, Handle, Lifetime, Misuse, Operation, Progress, Refusal, Request, Rewound, Scope, Segment,
+    SegmentState, SlabAllocator, Stamp, Stats,
 };
 
 const INDEX_BITS: u32 = 25;
@@ -47,7 +47,7 @@ const INDEX_BITS: u32 = 25;
 /// slab.release(cache.handle, &[Stamp { queue: QueueId(0), epoch: 3 }])?;
 /// assert_eq!(slab.stats().pending_bytes, 100_096, "rounded up to 256 bytes");
 /// assert_eq!((slab.reclaim(&[2]), slab.reclaim(&[3])), (0, 100_096));
-/// assert_eq!(slab.acquire(&Request::new(1 << 20))?.len, 1 << 20, "all in one piece again");
+/// assert_eq!(slab.acquire(&Request::new(1 << 20))?.offset, 0, "all in one piece again");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -198,28 +198,24 @@ impl TlsfSlab {
     }
 
     #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, request: &Request) -> Refusal {
+    fn refuse(&mut self) -> Option<Grant> {
         self.refused += 1;
-        if request.len == 0 {
-            return Refusal::Zero;
-        }
-        if !request.align.is_power_of_two() {
-            return Refusal::Alignment { align: request.align };
-        }
-        let max_bytes = self.longest(request.align);
-        if request.len > max_bytes {
-            return Refusal::NeverFits { max_bytes };
-        }
-        if self.out_of_nodes() {
-            return Refusal::OutOfNodes { capacity: self.limits.grants };
-        }
-        Refusal::Full {
-            total_free: self.usable() - self.used_bytes(),
-            largest_free: self.blocks.largest_free() << self.shift,
-            pending: self.pending_bytes(),
-            oldest: self.pending.oldest(),
-        }
+        None
+    }
+
+    /// Whether the request may be looked for: one comparison sorts out zero and what can never fit.
+    #[inline]
+    fn admits(&self, request: &Request) -> bool {
+        request.len.wrapping_sub(1) < self.longest
+            && request.align.is_power_of_two()
+            && request.align <= self.limits.base_align
+            && !self.out_of_nodes()
+    }
+
+    /// How many granules hold so many bytes, at most the longest request.
+    #[inline]
+    fn granules(&self, bytes: u64) -> u64 {
+        (bytes + (self.limits.granule_bytes - 1)) >> self.shift
     }
 
     #[inline]
@@ -230,18 +226,18 @@ impl TlsfSlab {
     /// The node of a live grant.
     #[inline]
     fn live_node(&self, handle: Handle) -> Result<u32, Misuse> {
-        let node = handle.0 as u32 & ((1 << INDEX_BITS) - 1);
-        let generation = handle.0 >> INDEX_BITS;
+        let node = handle.number() as u32 & ((1 << INDEX_BITS) - 1);
+        let generation = handle.number() >> INDEX_BITS;
         let Some(block) = self.blocks.get(node) else {
-            return Err(Misuse::UnknownHandle { handle });
+            return Err(Misuse::UnknownHandle);
         };
         if block.generation() == generation && block.is_live() {
             return Ok(node);
         }
         if generation == 0 || generation > block.generation() {
-            Err(Misuse::UnknownHandle { handle })
+            Err(Misuse::UnknownHandle)
         } else {
-            Err(Misuse::StaleHandle { handle })
+            Err(Misuse::StaleHandle)
         }
     }
 
@@ -289,24 +285,19 @@ impl TlsfSlab {
 #[allow(unsafe_code, reason = "implements the allocator trait")]
 unsafe impl SlabAllocator for TlsfSlab {
     #[inline]
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        // One comparison sorts out zero and what can never fit.
-        let admitted = request.len.wrapping_sub(1) < self.longest
-            && request.align.is_power_of_two()
-            && request.align <= self.limits.base_align
-            && !self.out_of_nodes();
-        if !admitted {
-            return Err(self.refuse(request));
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if !self.admits(request) {
+            return self.refuse();
         }
-        let len = (request.len + (self.limits.granule_bytes - 1)) >> self.shift;
+        let len = self.granules(request.len);
         let Some((node, offset)) = self.place(len, request) else {
-            return Err(self.refuse(request));
+            return self.refuse();
         };
         let generation = self.blocks.block(node).generation() + 1;
-        if generation > MAX_GENERATION {
-            self.refused += 1;
-            return Err(Refusal::OutOfNodes { capacity: self.limits.grants });
-        }
+        let handle = Handle::new(generation << INDEX_BITS | u64::from(node));
+        let Some(handle) = handle.filter(|_| generation <= MAX_GENERATION) else {
+            return self.refuse();
+        };
         self.blocks.carve(node, offset, len);
         let block = self.blocks.block_mut(node);
         block.set_live(generation, request.lifetime, self.serial);
@@ -317,8 +308,22 @@ unsafe impl SlabAllocator for TlsfSlab {
         self.live_bytes += len << self.shift;
         self.live_grants += 1;
         self.acquired += 1;
-        let handle = Handle(generation << INDEX_BITS | u64::from(node));
-        Ok(Grant { handle, offset: offset << self.shift, len: request.len })
+        Some(Grant { handle, offset: offset << self.shift })
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if let Some(refusal) = request.malformed() {
+            return refusal;
+        }
+        let max_bytes = self.longest(request.align);
+        if request.len > max_bytes {
+            return Refusal::NeverFits { max_bytes };
+        }
+        // A place that there is and that was not granted has no generation left.
+        if self.out_of_nodes() || self.place(self.granules(request.len), request).is_some() {
+            return Refusal::OutOfNodes { capacity: self.limits.grants };
+        }
+        Refusal::full(&self.stats(), self.pending.oldest())
     }
 
     #[inline]
@@ -370,7 +375,7 @@ unsafe impl SlabAllocator for TlsfSlab {
             .checked_add(extra_bytes)
             .filter(|bytes| self.origin.saturating_add(*bytes) < self.max_bytes);
         let Some(grown) = grown.filter(|_| self.blocks.can_cut() || !self.out_of_nodes()) else {
-            return Err(Misuse::Overflow { operation: "grow", bytes: extra_bytes });
+            return Err(Misuse::Overflow { operation: Operation::Grow });
         };
         let before = self.usable();
         self.capacity = grown;

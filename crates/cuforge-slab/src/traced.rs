@@ -18,6 +18,8 @@ pub struct Holding {
     pub serial: u64,
     /// The grant.
     pub grant: Grant,
+    /// Its bytes.
+    pub len: u64,
     /// The lifetime asked for.
     pub lifetime: Lifetime,
     /// Who asked.
@@ -108,15 +110,11 @@ impl<A: SlabAllocator> Traced<A> {
         if holdings.is_empty() {
             return report;
         }
-        let bytes: u64 = holdings.iter().map(|holding| holding.grant.len).sum();
+        let bytes: u64 = holdings.iter().map(|holding| holding.len).sum();
         // Writing to a `String` cannot fail.
         let _ = writeln!(report, "{} grants live, {bytes} bytes", holdings.len());
-        for Holding { serial, grant, lifetime, holder } in holdings.iter().take(most) {
-            let _ = writeln!(
-                report,
-                "  #{serial} {holder}: {} bytes at {}, {lifetime:?}",
-                grant.len, grant.offset
-            );
+        for Holding { serial, grant, len, lifetime, holder } in holdings.iter().take(most) {
+            let _ = writeln!(report, "  #{serial} {holder}: {len} bytes at {}, {lifetime:?}", grant.offset);
         }
         if holdings.len() > most {
             let _ = writeln!(report, "  and {} younger", holdings.len() - most);
@@ -143,20 +141,24 @@ impl<A: SlabAllocator> Traced<A> {
 // SAFETY: every call is the inner allocator's, which keeps the contract.
 #[allow(unsafe_code, reason = "implements the allocator trait by forwarding")]
 unsafe impl<A: SlabAllocator> SlabAllocator for Traced<A> {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
         let answer = self.inner.acquire(request);
         let (request, holder) = (*request, self.holder);
         match answer {
             Ok(grant) => {
-                let lifetime = request.lifetime;
-                self.table.insert(Holding { serial: self.serial, grant, lifetime, holder });
+                let Request { len, lifetime, .. } = request;
+                self.table.insert(Holding { serial: self.serial, grant, len, lifetime, holder });
                 self.serial += 1;
-                let Grant { handle, offset, .. } = grant;
+                let Grant { handle, offset } = grant;
                 self.note(&[], Event::After, Event::Acquired { request, handle, offset, holder });
             }
             Err(refusal) => self.note(&[], Event::After, Event::Refused { request, refusal }),
         }
-        answer
+        answer.ok()
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        self.inner.refusal(request)
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
@@ -237,7 +239,7 @@ impl Table {
     }
 
     fn home(&self, handle: Handle) -> usize {
-        (handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
+        (handle.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
     }
 
     /// Beyond half of the slots nothing is put in.

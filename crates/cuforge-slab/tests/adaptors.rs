@@ -56,15 +56,15 @@ fn writes_inside_a_grant_are_no_overrun_and_live_bytes_are_never_poisoned() {
     let mut slab = guarded(1 << 16);
     let mut held = Vec::new();
     for epoch in 1..400u64 {
-        if let Ok(grant) = slab.acquire(&Request::new(1 + epoch * 37 % 3000)) {
-            let range = grant.offset as usize..(grant.offset + grant.len) as usize;
+        let len = 1 + epoch * 37 % 3000;
+        if let Ok(grant) = slab.acquire(&Request::new(len)) {
+            let range = grant.offset as usize..(grant.offset + len) as usize;
             assert!(slab.memory_mut().0[range.clone()].iter().all(|byte| *byte == pattern(Fill::Fresh)));
-            slab.memory_mut().0[range].fill(epoch as u8);
-            held.push((grant, epoch as u8));
+            slab.memory_mut().0[range.clone()].fill(epoch as u8);
+            held.push((grant, range, epoch as u8));
         }
         if held.len() > 12 {
-            let (grant, value) = held.remove((epoch % 7) as usize);
-            let range = grant.offset as usize..(grant.offset + grant.len) as usize;
+            let (grant, range, value) = held.remove((epoch % 7) as usize);
             assert!(slab.memory_mut().0[range].iter().all(|byte| *byte == value), "poisoned while live");
             slab.release(grant.handle, &after(epoch)).unwrap();
         }

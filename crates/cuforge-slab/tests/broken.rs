@@ -1,7 +1,7 @@
 //! The conformance suite catches broken allocators: one for each kind of fault, and not the same allocator without.
 
 use cuforge_core::{
-    Grant, Handle, Lifetime, Misuse, Progress, QueueId, Refusal, Request, Rewound, Scope, Segment,
+    Grant, Handle, Lifetime, Misuse, Operation, Progress, QueueId, Refusal, Request, Rewound, Scope, Segment,
     SegmentState, SlabAllocator, Stamp, Stats,
 };
 use cuforge_slab::conformance::{Part, check};
@@ -36,7 +36,7 @@ enum Fault {
     BadAlignmentsAreRounded,
     AlignmentIsAtMost256,
     TailBeyondCapacityIsGranted,
-    LengthsAreRoundedUp,
+    LengthsAreRoundedDown,
     AnIdleAllocatorStaysParked,
     RefusalsMoveTheCursor,
     PendingIsNeverFreed,
@@ -83,7 +83,7 @@ const FAULTS: [Fault; 42] = {
         BadAlignmentsAreRounded,
         AlignmentIsAtMost256,
         TailBeyondCapacityIsGranted,
-        LengthsAreRoundedUp,
+        LengthsAreRoundedDown,
         AnIdleAllocatorStaysParked,
         RefusalsMoveTheCursor,
         PendingIsNeverFreed,
@@ -159,7 +159,7 @@ impl FirstFit {
         self.held.iter().filter(|held| held.after.is_some() == pending).map(|held| held.len).sum()
     }
 
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    fn malformed(&self, request: &Request) -> Option<Refusal> {
         if request.len == 0 && !self.has(Fault::ZeroIsGranted) {
             return Some(Refusal::Zero);
         }
@@ -258,10 +258,10 @@ impl FirstFit {
 
 // SAFETY: sound only without a fault; it hands out no memory, only numbers to the tests of this file.
 unsafe impl SlabAllocator for FirstFit {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if let Some(refusal) = self.refusal(request) {
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if self.malformed(request).is_some() {
             self.refused += u64::from(!self.has(Fault::RefusalsAreNotCounted));
-            return Err(refusal);
+            return None;
         }
         let align = match self.fault {
             Fault::AlignmentIsAtMost256 => request.align.min(256),
@@ -270,7 +270,7 @@ unsafe impl SlabAllocator for FirstFit {
         };
         let len = match self.fault {
             Fault::HugeLengthsWrapToNothing if request.len > 1 << 63 => 0,
-            Fault::LengthsAreRoundedUp => request.len.next_multiple_of(4).min(self.capacity),
+            Fault::LengthsAreRoundedDown => (request.len & !3).max(1),
             _ => request.len,
         };
         let mut gaps = self.gaps();
@@ -293,7 +293,7 @@ unsafe impl SlabAllocator for FirstFit {
             if self.has(Fault::RefusalsMoveTheCursor) && !self.held.is_empty() {
                 self.cursor = (self.cursor + 1) % self.capacity.max(1);
             }
-            return Err(self.full());
+            return None;
         };
         if self.has(Fault::AnIdleAllocatorStaysParked) {
             self.cursor = offset + len;
@@ -302,26 +302,31 @@ unsafe impl SlabAllocator for FirstFit {
             self.cursor = 0;
         }
         let handle = match self.fault {
-            Fault::HandlesAreReused => Handle(offset),
-            Fault::HandlesCountTo255 => Handle((self.orders + 250) & 255),
-            _ => Handle(self.orders + (1 << 20)),
+            Fault::HandlesAreReused => offset + 1,
+            Fault::HandlesCountTo255 => ((self.orders + 250) & 255) + 1,
+            _ => self.orders + (1 << 20),
         };
+        let handle = Handle::new(handle)?;
         let at = self.held.partition_point(|held| held.offset < offset);
         let (order, lifetime) = (self.orders, request.lifetime);
         self.held.insert(at, Held { offset, len, handle, lifetime, order, after: None });
         self.orders += 1;
         self.peak = self.peak.max(self.sum(false) + self.sum(true));
-        Ok(Grant { handle, offset, len })
+        Some(Grant { handle, offset })
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        self.malformed(request).unwrap_or_else(|| self.full())
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         let live = self.held.iter().position(|held| held.handle == handle && held.after.is_none());
         let Some(index) = live else {
-            let known = handle.0 < self.orders + (1 << 20) && handle.0 >= 1 << 20;
+            let known = (1 << 20..self.orders + (1 << 20)).contains(&handle.number());
             return match self.fault {
                 Fault::DoubleReleaseIsAccepted if known => Ok(()),
                 Fault::UnknownHandlesAreAccepted if !known => Ok(()),
-                _ => Err(Misuse::StaleHandle { handle }),
+                _ => Err(Misuse::StaleHandle),
             };
         };
         let unknown = after.iter().find(|stamp| stamp.queue.0 > 15);
@@ -359,7 +364,7 @@ unsafe impl SlabAllocator for FirstFit {
             Fault::GrowthIsNotUsed => return Ok(self.capacity + extra_bytes % (1 << 40)),
             _ => {
                 let grown = self.capacity.checked_add(extra_bytes).filter(|bytes| *bytes < 1 << 60);
-                let overflow = Misuse::Overflow { operation: "grow", bytes: extra_bytes };
+                let overflow = Misuse::Overflow { operation: Operation::Grow };
                 self.capacity = grown.ok_or(overflow)?;
             }
         }
@@ -395,7 +400,7 @@ unsafe impl SlabAllocator for FirstFit {
                 order
             }
             None if self.has(Fault::ForeignScopesRewindAll) => 0,
-            None => return Err(Misuse::StaleScope { scope }),
+            None => return Err(Misuse::StaleScope),
         };
         let order = order - u64::from(self.has(Fault::RewindEndsOlderGrants) && order > 0);
         let at_once = self.has(Fault::RewindInFlightFreesAtOnce);

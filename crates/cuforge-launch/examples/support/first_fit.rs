@@ -6,8 +6,9 @@ use cuforge_core::{Grant, Handle, Misuse, Progress, Refusal, Request, SlabAlloca
 pub(crate) struct FirstFit {
     free: Vec<(u64, u64)>,
     pending: Vec<(u64, u64, Vec<Stamp>)>,
-    live: Vec<(u64, u64)>,
+    live: Vec<(Handle, u64, u64)>,
     capacity: u64,
+    granted: u64,
 }
 
 impl FirstFit {
@@ -17,15 +18,16 @@ impl FirstFit {
             pending: Vec::with_capacity(64),
             live: Vec::with_capacity(64),
             capacity,
+            granted: 0,
         })
     }
 }
 
 // SAFETY: a run is taken off the free list before it is granted and goes back after its stamps.
 unsafe impl SlabAllocator for FirstFit {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        if request.len == 0 {
-            return Err(Refusal::Zero);
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        if request.malformed().is_some() {
+            return None;
         }
         for at in 0..self.free.len() {
             let (start, len) = self.free[at];
@@ -40,18 +42,26 @@ unsafe impl SlabAllocator for FirstFit {
             if offset > start {
                 self.free.push((start, offset - start));
             }
-            self.live.push((offset, request.len));
-            return Ok(Grant { handle: Handle(offset), offset, len: request.len });
+            self.granted += 1;
+            let handle = Handle::new(self.granted)?;
+            self.live.push((handle, offset, request.len));
+            return Some(Grant { handle, offset });
+        }
+        None
+    }
+    fn refusal(&self, request: &Request) -> Refusal {
+        if let Some(refusal) = request.malformed() {
+            return refusal;
         }
         let oldest = self.pending.first().and_then(|(_, _, after)| after.first()).copied();
         let pending = self.pending.iter().map(|p| p.1).sum();
         let total_free = self.free.iter().map(|f| f.1).sum();
         let largest_free = self.free.iter().map(|f| f.1).max().unwrap_or(0);
-        Err(Refusal::Full { total_free, largest_free, pending, oldest })
+        Refusal::Full { total_free, largest_free, pending, oldest }
     }
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
-        let at = self.live.iter().position(|(offset, _)| *offset == handle.0);
-        let (offset, len) = self.live.swap_remove(at.ok_or(Misuse::StaleHandle { handle })?);
+        let at = self.live.iter().position(|(live, ..)| *live == handle);
+        let (_, offset, len) = self.live.swap_remove(at.ok_or(Misuse::StaleHandle)?);
         self.pending.push((offset, len, after.to_vec()));
         Ok(())
     }

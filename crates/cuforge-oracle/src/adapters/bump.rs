@@ -41,28 +41,18 @@ impl Bump {
         self.stats.capacity_bytes.saturating_sub(self.next)
     }
 
-    fn place(&self, request: &Request) -> Result<u64, Refusal> {
-        if request.len == 0 {
-            return Err(Refusal::Zero);
+    /// The longest request that an empty slab serves.
+    fn longest(&self) -> u64 {
+        self.stats.capacity_bytes.saturating_sub(RED_ZONE_BYTES)
+    }
+
+    fn place(&self, request: &Request) -> Option<u64> {
+        if request.malformed().is_some() || request.len > self.longest() {
+            return None;
         }
-        if !request.align.is_power_of_two() {
-            return Err(Refusal::Alignment { align: request.align });
-        }
-        let capacity = self.stats.capacity_bytes;
-        if request.len.checked_add(RED_ZONE_BYTES).is_none_or(|bytes| bytes > capacity) {
-            return Err(Refusal::NeverFits { max_bytes: capacity.saturating_sub(RED_ZONE_BYTES) });
-        }
-        let start = self.next.checked_next_multiple_of(request.align);
-        let end = start.and_then(|start| start.checked_add(request.len + RED_ZONE_BYTES));
-        match (start, end) {
-            (Some(start), Some(end)) if end <= capacity => Ok(start),
-            _ => Err(Refusal::Full {
-                total_free: self.free(),
-                largest_free: self.free(),
-                pending: 0,
-                oldest: None,
-            }),
-        }
+        let start = self.next.checked_next_multiple_of(request.align)?;
+        let end = start.checked_add(request.len + RED_ZONE_BYTES)?;
+        (end <= self.stats.capacity_bytes).then_some(start)
     }
 
     fn forget(&mut self, gone: Live) {
@@ -83,12 +73,14 @@ impl Bump {
 // with the length and alignment asked for. It falls back only in `settle`: to the end of the highest live grant, and
 // only when no stamp of a release or clear is pending. Handles count up and are never given twice.
 unsafe impl SlabAllocator for Bump {
-    fn acquire(&mut self, request: &Request) -> Result<Grant, Refusal> {
-        let offset = self.place(request).inspect_err(|_| self.stats.refused_total += 1)?;
+    fn try_acquire(&mut self, request: &Request) -> Option<Grant> {
+        let (Some(offset), Some(handle)) = (self.place(request), Handle::new(self.next_handle)) else {
+            self.stats.refused_total += 1;
+            return None;
+        };
         // A grant above the mark would be cut off by a rewind that is still to come.
         self.rewind_to = None;
         self.next = offset + request.len + RED_ZONE_BYTES;
-        let handle = Handle(self.next_handle);
         self.next_handle += 1;
         let resident = request.lifetime == Lifetime::Resident;
         self.live.push(Live { handle, end: self.next, len: request.len, resident });
@@ -97,17 +89,23 @@ unsafe impl SlabAllocator for Bump {
         self.stats.acquired_total += 1;
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
         self.stats.largest_free_bytes = self.free();
-        Ok(Grant { handle, offset, len: request.len })
+        Some(Grant { handle, offset })
+    }
+
+    fn refusal(&self, request: &Request) -> Refusal {
+        if let Some(refusal) = request.malformed() {
+            refusal
+        } else if request.len > self.longest() {
+            Refusal::NeverFits { max_bytes: self.longest() }
+        } else {
+            Refusal::full(&Stats { live_bytes: self.next, ..self.stats }, None)
+        }
     }
 
     fn release(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         let Some(at) = self.live.iter().position(|live| live.handle == handle) else {
-            let known = handle.0 > 0 && handle.0 < self.next_handle;
-            return Err(if known {
-                Misuse::StaleHandle { handle }
-            } else {
-                Misuse::UnknownHandle { handle }
-            });
+            let known = handle.number() < self.next_handle;
+            return Err(if known { Misuse::StaleHandle } else { Misuse::UnknownHandle });
         };
         let gone = self.live.swap_remove(at);
         self.forget(gone);
@@ -174,7 +172,7 @@ mod tests {
         let scratch = bump.acquire(&Request::new(100)).unwrap();
         let stamp = Stamp { queue: QueueId(0), epoch: 5 };
         assert_eq!(bump.clear(&[stamp]).unwrap(), Rewound { grants: 1, bytes: 100 });
-        assert_eq!(bump.release(scratch.handle, &[]), Err(Misuse::StaleHandle { handle: scratch.handle }));
+        assert_eq!(bump.release(scratch.handle, &[]), Err(Misuse::StaleHandle));
         assert_eq!(bump.reclaim(&[4u64]), 0);
         assert!(bump.reclaim(&[5u64]) > 0);
         let again = bump.acquire(&Request::new(100)).unwrap();

@@ -8,6 +8,7 @@ use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words};
 use crate::float::round::Rounding;
 use crate::form::{Op, R32, Reg, Space};
+use crate::gate::ClusterOp;
 use crate::lanes::{map1, map2};
 use crate::ptx::{Operand, OperandKind, ScalarType};
 
@@ -220,24 +221,33 @@ pub(crate) fn cvta(names: &mut Names, mut words: Words, operands: &[Operand]) ->
     })
 }
 
-/// `mapa`: a block is a cluster of its own, so an address is mapped to itself.
-pub(crate) fn mapa(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+/// `mapa` and `getctarank`
+pub(crate) fn place_in_cluster(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let ty = words.ty()?;
-    words.take("shared::cluster");
+    let generic = !words.take("shared::cluster");
     words.end()?;
-    if !names.alone {
+    let wide = ScalarType::U64;
+    if !matches!(ty, ScalarType::U32 | ScalarType::U64) || generic && ty != wide {
         return Err(Unknown);
     }
-    let [d, a, rank] = operands else { return Err(Unknown) };
-    names.source32(rank, ScalarType::U32)?;
-    copy(names.target(d)?.0, names.source(a, ty)?)
+    match (words.opcode, operands) {
+        ("mapa", [d, a, rank]) => {
+            let (a, rank) = (names.source(a, ty)?, names.source32(rank, ScalarType::U32)?);
+            Ok(Op::Cluster(ClusterOp::Map { d: names.target(d)?.0, a, rank, generic }))
+        }
+        ("getctarank", [d, a]) => {
+            let a = names.source(a, ty)?;
+            Ok(Op::Cluster(ClusterOp::Rank { d: names.target32(d)?, a, generic }))
+        }
+        _ => Err(Unknown),
+    }
 }
 
 /// `isspacep`
 pub(crate) fn isspacep(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let name = words.last()?;
     words.end()?;
-    if name == "const" || name == "shared::cluster" {
+    if name == "const" {
         return Err(Unknown);
     }
     let space = space(name, names)?;
@@ -249,6 +259,7 @@ fn space(name: &str, names: &Names) -> Decoded<Space> {
     Ok(match name {
         "global" | "const" => Space::Global,
         "shared" | "shared::cta" => Space::Shared,
+        "shared::cluster" => Space::Cluster,
         "local" => Space::Local,
         // The parameters of a device function lie in local memory.
         "param" | "param::entry" if names.in_function => Space::Local,

@@ -1,5 +1,6 @@
 //! Copies that run beside the thread that starts them: `cp.async` and its groups.
 
+use crate::decode::gate;
 use crate::decode::memory::{Manner, matrix_access};
 use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words};
@@ -8,8 +9,16 @@ use crate::ptx::{Operand, OperandKind, ScalarType};
 
 /// `cp.async`, `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`
 pub(crate) fn decode(names: &mut Names, mut words: Words, operands: &[Operand], line: u32) -> Decoded<Op> {
-    if words.first()? != "async" {
-        return Err(Unknown);
+    match (words.first()?, words.take("bulk")) {
+        ("async", false) => {}
+        ("async", true) => return gate::bulk(names, words, operands, line, false),
+        ("reduce", true) if words.first()? == "async" => {
+            return gate::bulk(names, words, operands, line, true);
+        }
+        _ => return Err(Unknown),
+    }
+    if words.take("mbarrier") {
+        return gate::arrive_after_copies(names, words, operands, line);
     }
     if words.take("commit_group") {
         words.end()?;

@@ -11,6 +11,7 @@ use crate::decode::scope::{Names, Variable};
 use crate::decode::table;
 use crate::decode::words::{Decoded, Unknown, Words, symbol};
 use crate::form::{Inst, Op, PredSource, R32};
+use crate::pressure::registers;
 use crate::program::LoadError;
 use crate::ptx::{self, Block, Function, FunctionKind, Instruction, Module, Name, OperandKind, Statement};
 
@@ -154,6 +155,7 @@ impl<'m> Flow<'m> {
         let counts = [code.written32, code.written64, code.predicates];
         let never = never.map(|pred| Slot::Pred(pred.0));
         code.maybe_unwritten = maybe_unwritten(&code.insts, &code.flows, code.entry, counts);
+        code.registers = registers(&code.insts, &code.flows, counts);
         // The one that never holds is a constant.
         code.maybe_unwritten.retain(|slot| Some(*slot) != never);
         code.source_lines.sort_unstable();

@@ -89,7 +89,7 @@ pub(crate) fn atomic(names: &mut Names, mut words: Words, operands: &[Operand], 
     let OperandKind::Address(address) = &address.kind else { return Err(Unknown) };
     let manner = Manner { strength: Strength::Strong, ..manner };
     let (access, _) = access(names, address, ty, manner, line)?;
-    if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
+    if !matches!(access.space, Space::Global | Space::Shared | Space::Cluster | Space::Generic) {
         return Err(Unknown);
     }
     Ok(Op::Atomic(Box::new(Atomic { access, kind, shared_kind, target, b, c, replaces: op == "exch" })))
@@ -114,7 +114,7 @@ fn pair_atomic(names: &mut Names, operands: &[Operand], op: &str, manner: Manner
     let mut pair = |operand| names.pair(operand).map(|(low, high)| [low, high]);
     let target = if matches!(target.kind, OperandKind::Sink) { None } else { Some(pair(target)?) };
     let (b, c) = (pair(b)?, c.map(&mut pair).transpose()?);
-    if !matches!(access.space, Space::Global | Space::Shared | Space::Generic) {
+    if !matches!(access.space, Space::Global | Space::Shared | Space::Cluster | Space::Generic) {
         return Err(Unknown);
     }
     Ok(Op::PairAtomic(Box::new(PairAtomic { access, target, b, c })))
@@ -167,19 +167,34 @@ fn vector_atomic(
 
 /// `membar` and `fence`: memory is always consistent here, but blocks may rely on order now.
 pub(crate) fn fence(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    // Copies beside threads are ordered by how they complete.
+    if words.take("proxy") {
+        return proxy_fence(words, operands);
+    }
+    words.take("mbarrier_init");
     words.take_any(&["sc", "acq_rel", "acquire", "release"]);
     let scope = words.take_any(&["cta", "cluster", "gl", "gpu", "sys"]).ok_or(Unknown)?;
     words.end()?;
     if !operands.is_empty() {
         return Err(Unknown);
     }
-    // A block is a cluster of its own.
-    if matches!(scope, "cta" | "cluster") {
+    if scope == "cta" {
+        names.code.synchronizes_block = true;
         return Ok(Op::Nop);
     }
     names.code.communicates = true;
     names.code.synchronizes = true;
     Ok(Op::Fence)
+}
+
+/// `fence.proxy.async`: what threads and copies beside them do is in one order here.
+fn proxy_fence(mut words: Words, operands: &[Operand]) -> Decoded<Op> {
+    if !words.take("async") {
+        return Err(Unknown);
+    }
+    words.skip(|word| matches!(word, "global" | "shared::cta" | "shared::cluster"));
+    words.end()?;
+    if operands.is_empty() { Ok(Op::Nop) } else { Err(Unknown) }
 }
 
 /// What an access says beside its type.
@@ -190,23 +205,24 @@ pub(crate) struct Manner {
     /// Whether it orders other accesses, for threads beyond the block.
     acquire: bool,
     release: bool,
+    /// Whether it does so within the block only.
+    in_block: bool,
     count: u32,
-    /// `.shared::cluster`
-    cluster: bool,
 }
 
 impl Manner {
     /// An access of one element to a space that the instruction names itself.
     pub(crate) fn plain(space: Space, strength: Strength) -> Self {
-        Self { space: Some(space), strength, acquire: false, release: false, count: 1, cluster: false }
+        Self { space: Some(space), strength, acquire: false, release: false, in_block: false, count: 1 }
     }
 
     /// Takes all words about it; none may be left.
     pub(crate) fn take(words: &mut Words) -> Decoded<Self> {
         let order = words.take_any(&["acquire", "release", "acq_rel"]);
-        let wide = !matches!(words.take_any(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"));
+        let wide = words.take_any(&["cta", "cluster", "gpu", "sys"]) != Some("cta");
         let acquire = wide && matches!(order, Some("acquire" | "acq_rel"));
         let release = wide && matches!(order, Some("release" | "acq_rel"));
+        let in_block = order.is_some() && !wide;
         let strong = order.is_some() || words.take_any(&["volatile", "relaxed", "mmio"]).is_some();
         let strength = if strong { Strength::Strong } else { Strength::Weak };
         let space = words.take_any(&[
@@ -220,12 +236,11 @@ impl Manner {
             "param::func",
             "const",
         ]);
-        let cluster = space == Some("shared::cluster");
         let space = space.map(|name| match name {
             "global" | "const" => Space::Global,
             "local" => Space::Local,
-            // A block is a cluster of its own.
-            "shared" | "shared::cta" | "shared::cluster" => Space::Shared,
+            "shared" | "shared::cta" => Space::Shared,
+            "shared::cluster" => Space::Cluster,
             _ => Space::Param,
         });
         let count = match words.take_any(&["v2", "v4", "v8"]) {
@@ -240,7 +255,7 @@ impl Manner {
                 || word.strip_prefix("L1::").or_else(|| word.strip_prefix("L2::")).is_some_and(is_hint)
         });
         words.end()?;
-        Ok(Self { space, strength, acquire, release, count, cluster })
+        Ok(Self { space, strength, acquire, release, in_block, count })
     }
 }
 
@@ -284,9 +299,6 @@ fn access(
     manner: Manner,
     line: u32,
 ) -> Decoded<(Access, Option<Variable>)> {
-    if manner.cluster && !names.alone {
-        return Err(Unknown);
-    }
     let (base, offset, variable) = names.address(address)?;
     let space = match (manner.space.unwrap_or(Space::Generic), variable) {
         // A symbol names its space, even in a generic access.
@@ -297,7 +309,7 @@ fn access(
         (Space::Param, Some(Variable::Local { param: true, .. })) => Space::Local,
         (Space::Param, None) if names.in_function => Space::Local,
         (Space::Param, Some(Variable::Param { .. })) => Space::Param,
-        (Space::Shared, Some(Variable::Shared { .. })) => Space::Shared,
+        (Space::Shared | Space::Cluster, Some(Variable::Shared { .. })) => Space::Shared,
         (Space::Local, Some(Variable::Local { param: false, .. })) => Space::Local,
         (Space::Global, Some(Variable::Module { .. })) => Space::Global,
         (space, None) => space,
@@ -314,7 +326,8 @@ fn access(
         code.communicates |= manner.strength == Strength::Strong;
         code.synchronizes |= manner.acquire || manner.release;
     }
-    if matches!(space, Space::Shared | Space::Generic) {
+    names.code.synchronizes_block |= manner.in_block;
+    if matches!(space, Space::Shared | Space::Cluster | Space::Generic) {
         names.code.shared_granule_log2 = names.code.shared_granule_log2.min(granule);
     }
     let base = match base {

@@ -11,6 +11,7 @@ mod convert;
 mod copy;
 mod float;
 mod flow;
+mod gate;
 mod integer;
 mod layout;
 mod matrix;
@@ -157,8 +158,7 @@ fn kernel(
     names.functions = addresses.clone();
     names.code.param_bytes = param_bytes;
     names.code.shared = plan.layout;
-    let cluster = entry.tuning("reqnctapercluster").map_or([1; 3], dimensions);
-    names.alone = cluster == [1; 3];
+    names.code.required_cluster = entry.tuning("reqnctapercluster").map(dimensions);
     names.code.required_block = entry.tuning("reqntid").map(dimensions);
     names.code.max_threads = entry.tuning("maxntid").map_or(MAX_THREADS, |values| {
         dimensions(values).iter().fold(1u32, |product, n| product.saturating_mul(*n))
@@ -178,7 +178,11 @@ fn kernel(
         }
     }
     flow.entry(entry, &offsets)?;
-    Ok(flow.finish())
+    let mut code = flow.finish();
+    if let Some([most, ..]) = entry.tuning("maxnreg") {
+        code.registers = code.registers.min(u32::try_from(*most).unwrap_or(u32::MAX));
+    }
+    Ok(code)
 }
 
 fn dimensions(values: &[u64]) -> [u32; 3] {

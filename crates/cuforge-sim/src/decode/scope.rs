@@ -55,8 +55,6 @@ pub(crate) struct Names {
     pub(crate) label_places: Vec<Option<usize>>,
     /// Whether a device function is being decoded, whose parameters lie in local memory.
     pub(crate) in_function: bool,
-    /// Whether every block is a cluster of its own.
-    pub(crate) alone: bool,
     /// The addresses of functions.
     pub(crate) functions: BTreeMap<Name, u64>,
     /// The predicate that stands for one that never holds, if an operand needs it.
@@ -79,7 +77,6 @@ impl Names {
             addresses: BTreeMap::new(),
             label_places: Vec::new(),
             in_function: false,
-            alone: true,
             functions: BTreeMap::new(),
             never: None,
         }
@@ -339,9 +336,6 @@ impl Names {
                     };
                 }
                 let special = special(name, component.as_deref()).ok_or(Unknown)?;
-                if name.contains("cluster") && !self.alone {
-                    return Err(Unknown);
-                }
                 Ok(Reg::Narrow(self.special(special)))
             }
             OperandKind::Immediate(number) => Ok(self.immediate(number, ty)),

@@ -30,11 +30,13 @@ pub(crate) fn special(name: &str, component: Option<&str>) -> Option<Special> {
         {
             Special::Zero
         }
-        // A block is a cluster of its own.
-        ("%cluster_ctaid", Some(_)) | ("%cluster_ctarank" | "%is_explicit_cluster", None) => Special::Zero,
-        ("%cluster_nctaid", Some(_)) | ("%cluster_nctarank", None) => Special::One,
-        ("%clusterid", Some(dimension)) => Special::Ctaid(dimension),
-        ("%nclusterid", Some(dimension)) => Special::Nctaid(dimension),
+        ("%cluster_ctaid", Some(dimension)) => Special::ClusterCtaid(dimension),
+        ("%cluster_nctaid", Some(dimension)) => Special::ClusterNctaid(dimension),
+        ("%cluster_ctarank", None) => Special::ClusterRank,
+        ("%cluster_nctarank", None) => Special::ClusterBlocks,
+        ("%is_explicit_cluster", None) => Special::IsCluster,
+        ("%clusterid", Some(dimension)) => Special::ClusterId(dimension),
+        ("%nclusterid", Some(dimension)) => Special::ClusterCount(dimension),
         ("%nsmid", None) => Special::One,
         ("%dynamic_smem_size", None) => Special::DynamicShared,
         ("%total_smem_size", None) => Special::TotalShared,

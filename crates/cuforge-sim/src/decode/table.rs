@@ -2,7 +2,7 @@
 
 use crate::decode::scope::Names;
 use crate::decode::words::{Decoded, Unknown, Words, is_float};
-use crate::decode::{bits, compare, convert, copy, float, integer, matrix, memory, warp};
+use crate::decode::{bits, compare, convert, copy, float, gate, integer, matrix, memory, warp};
 use crate::form::Op;
 use crate::ptx::{Instruction, ScalarType};
 
@@ -62,7 +62,8 @@ pub(crate) fn decode(names: &mut Names, instruction: &Instruction) -> Decoded<Op
         "ldmatrix" => matrix::load_rows(names, words, operands, line),
         "stmatrix" => matrix::store_rows(names, words, operands, line),
         "movmatrix" => matrix::transpose(names, words, operands),
-        "mapa" => convert::mapa(names, words, operands),
+        "mbarrier" => gate::mbarrier(names, words, operands, line),
+        "mapa" | "getctarank" => convert::place_in_cluster(names, words, operands),
         // Grids depend on nothing here that has not ended.
         "griddepcontrol" => {
             words.take_any(&["wait", "launch_dependents"]).ok_or(Unknown)?;

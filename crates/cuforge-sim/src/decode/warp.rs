@@ -5,6 +5,7 @@ use crate::decode::words::{Decoded, Unknown, Words};
 use crate::form::{
     Barrier, BarrierReduction, Match, Op, Pred, R32, Redux, Shuffle, ShuffleMode, Vote, VoteMode,
 };
+use crate::gate::ClusterOp;
 use crate::ptx::{Operand, OperandKind, ScalarType};
 
 /// `shfl` and `shfl.sync`
@@ -138,7 +139,6 @@ pub(crate) fn barrier(names: &mut Names, mut words: Words, operands: &[Operand])
     let what = words.take_any(&["sync", "arrive", "red"]).ok_or(Unknown)?;
     let mut barrier = Barrier {
         id: names.constant32(0),
-        cluster: false,
         threads: None,
         aligned,
         arrive: what == "arrive",
@@ -181,30 +181,21 @@ pub(crate) fn barrier(names: &mut Names, mut words: Words, operands: &[Operand])
     Ok(Op::Barrier(Box::new(barrier)))
 }
 
-/// `barrier.cluster.arrive` and `barrier.cluster.wait`, where a block is a cluster of its own: who waits, waits for all
-/// threads of the block to wait.
+/// `barrier.cluster.arrive` and `barrier.cluster.wait`
 fn cluster_barrier(names: &mut Names, mut words: Words, operands: &[Operand]) -> Decoded<Op> {
     let what = words.take_any(&["arrive", "wait"]).ok_or(Unknown)?;
-    words.take_any(if what == "wait" { &["acquire"] } else { &["release", "relaxed"] });
-    let aligned = words.take("aligned");
+    let order = words.take_any(if what == "wait" { &["acquire"] } else { &["release", "relaxed"] });
+    words.take("aligned");
     words.end()?;
-    if !operands.is_empty() || !names.alone {
+    if !operands.is_empty() {
         return Err(Unknown);
     }
-    if what == "arrive" {
-        return Ok(Op::Nop);
-    }
-    let id = names.constant32(0);
-    Ok(Op::Barrier(Box::new(Barrier {
-        id,
-        cluster: true,
-        threads: None,
-        aligned,
-        arrive: false,
-        reduction: None,
-        p: None,
-        d: None,
-    })))
+    names.code.meets = true;
+    names.code.parks = true;
+    Ok(Op::Cluster(match what {
+        "arrive" => ClusterOp::Arrive { releases: order != Some("relaxed") },
+        _ => ClusterOp::Wait,
+    }))
 }
 
 fn target_and_pred(names: &mut Names, target: &Operand) -> Decoded<(Option<R32>, Option<Pred>)> {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::exec::cluster::within;
 use crate::exec::elements::{element, gather, put, scatter};
 use crate::exec::known::{first_undefined, note, settle, spread};
 use crate::exec::machine::{Machine, named, space_of, window};
@@ -104,23 +105,32 @@ impl Machine<'_> {
                 }
             }
             Space::Shared => {
-                self.check_shared(warp, mask, address, bytes, AccessKind::Read)?;
+                self.check_shared(warp, mask, address, bytes, (&load.access, AccessKind::Read))?;
                 let strong = load.access.strength == Strength::Strong;
                 if let Some(hazards) = &mut self.hazards {
                     for lane in lanes_of(mask) {
-                        let found =
-                            hazards.read(address[lane] as u32, bytes, warp.thread(lane), warp.pc, strong);
+                        let (at, thread) = (address[lane] as u32, warp.thread(lane));
+                        let found = hazards.read(&self.clocks, at, bytes, thread, warp.pc, strong);
                         if let Some(found) = found {
                             return Err(self.hazard(warp, lane, AccessKind::Read, found));
                         }
                     }
                 }
                 let offsets = address.map(|address| address as usize);
-                let shared = &self.shared[..];
+                let shared = &self.bank.words[..];
                 gather(&mut warp.regs, mask, load, &offsets, |_, word| shared[word]);
                 if let Some(taint) = &mut warp.regs.taint {
-                    let known = &self.shared_known[..];
+                    let known = &self.bank.known[..];
                     settle(taint, mask, load, &offsets, origin, |_, word| known[word]);
+                }
+            }
+            Space::Cluster => {
+                for (rank, lanes) in self.ranks(mask, address) {
+                    let first = Warp::lowest(lanes);
+                    self.enter(rank, warp, first, (AccessKind::Read, address[first], bytes))?;
+                    let done = self.load_from(Space::Shared, warp, lanes, &address.map(within), load);
+                    self.leave();
+                    done?;
                 }
             }
             Space::Local => {
@@ -191,14 +201,23 @@ impl Machine<'_> {
                 }
             }
             Space::Shared => {
-                self.check_shared(warp, mask, address, bytes, AccessKind::Write)?;
+                self.check_shared(warp, mask, address, bytes, (&store.access, AccessKind::Write))?;
                 self.store_shared(warp, mask, address, store)?;
                 if warp.regs.taint.is_some() {
                     let offsets = address.map(|address| address as usize);
-                    let known = &mut self.shared_known[..];
+                    let known = &mut self.bank.known[..];
                     spread(&warp.regs, mask, store, &offsets, |_, word, bits, defined| {
                         known[word] = if defined { known[word] | bits } else { known[word] & !bits };
                     });
+                }
+            }
+            Space::Cluster => {
+                for (rank, lanes) in self.ranks(mask, address) {
+                    let first = Warp::lowest(lanes);
+                    self.enter(rank, warp, first, (AccessKind::Write, address[first], bytes))?;
+                    let done = self.store_to(Space::Shared, warp, lanes, &address.map(within), store);
+                    self.leave();
+                    done?;
                 }
             }
             Space::Local => {
@@ -236,7 +255,7 @@ impl Machine<'_> {
         let strong = store.access.strength == Strength::Strong;
         let bytes = store.access.bytes();
         if self.hazards.is_none() {
-            let shared = &mut self.shared[..];
+            let shared = &mut self.bank.words[..];
             scatter(&warp.regs, mask, store, &offsets, |_, word, value, bits| {
                 let old = &mut shared[word];
                 *old = *old & !bits | value & bits;
@@ -245,10 +264,11 @@ impl Machine<'_> {
         }
         for lane in lanes_of(mask) {
             let found = self.hazards.as_mut().and_then(|hazards| {
-                hazards.write(address[lane] as u32, bytes, warp.thread(lane), warp.pc, strong)
+                let (at, thread) = (address[lane] as u32, warp.thread(lane));
+                hazards.write(&self.clocks, at, bytes, thread, warp.pc, strong)
             });
             let mut changes = false;
-            let shared = &mut self.shared[..];
+            let shared = &mut self.bank.words[..];
             scatter(&warp.regs, 1 << lane, store, &offsets, |_, word, value, bits| {
                 let old = &mut shared[word];
                 changes |= (*old ^ value) & bits != 0;
@@ -286,7 +306,7 @@ pub(crate) fn addresses(regs: &Registers, access: &Access) -> L64 {
 
 /// The lanes of generic addresses, space by space.
 pub(crate) fn by_space(mask: Mask, address: &L64) -> impl Iterator<Item = (Space, Mask)> {
-    let lanes = [Space::Global, Space::Shared, Space::Local, Space::Param].map(|space| {
+    let lanes = [Space::Global, Space::Shared, Space::Cluster, Space::Local, Space::Param].map(|space| {
         let inside = lanes_of(mask).filter(|lane| space_of(address[*lane]) == space);
         (space, inside.fold(0, |mask, lane| mask | 1 << lane))
     });

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::access::{addresses, by_space};
+use crate::exec::cluster::within;
 use crate::exec::elements::{element, put, put_element};
 use crate::exec::known::{are_known, mark, note};
 use crate::exec::machine::{Machine, named, window};
@@ -121,26 +122,37 @@ impl Machine<'_> {
                 }
             }
             Space::Shared => {
-                self.check_shared(warp, mask, address, bytes, kind)?;
+                self.check_shared(warp, mask, address, bytes, (access, kind))?;
                 for lane in lanes_of(mask) {
                     let at = address[lane] as u32;
+                    let thread = warp.thread(lane);
                     let found = self
                         .hazards
                         .as_mut()
-                        .and_then(|hazards| hazards.write(at, bytes, warp.thread(lane), warp.pc, true));
+                        .and_then(|hazards| hazards.write(&self.clocks, at, bytes, thread, warp.pc, true));
                     if let Some(found) = found {
                         return Err(self.hazard(warp, lane, kind, found));
                     }
-                    let shared = &mut self.shared[..];
+                    let shared = &mut self.bank.words[..];
                     let new = f(&warp.regs, space, lane, value(at as usize, bytes, |word| shared[word]));
                     put_value(at as usize, bytes, new, |word, value, bits| {
                         shared[word] = shared[word] & !bits | value & bits;
                     });
                     if warp.regs.taint.is_some() {
-                        let known = &mut self.shared_known[..];
+                        let known = &mut self.bank.known[..];
                         unknown |= u32::from(!are_known(at as usize, bytes, |word| known[word])) << lane;
                         mark(at as usize, bytes, |word, bits| known[word] |= bits);
                     }
+                }
+            }
+            Space::Cluster => {
+                for (rank, lanes) in self.ranks(mask, address) {
+                    let first = Warp::lowest(lanes);
+                    self.enter(rank, warp, first, (kind, address[first], bytes))?;
+                    let done =
+                        self.change_in(Space::Shared, warp, lanes, &address.map(within), access, &mut *f);
+                    self.leave();
+                    unknown |= done?;
                 }
             }
             Space::Local | Space::Param => {

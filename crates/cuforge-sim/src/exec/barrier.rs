@@ -1,17 +1,15 @@
-//! The sixteen barriers of a block, and that of its cluster.
+//! The sixteen barriers of a block.
 
 use crate::exec::machine::{Machine, lanes_in};
 use crate::exec::options::ExitedThreads;
 use crate::exec::warp::{Group, Wait, Warp};
-use crate::fault::{Fault, Missing};
+use crate::fault::Fault;
 use crate::form::BarrierReduction;
 use crate::lanes::{LANES, lanes_of};
-
-/// Number of the cluster's barrier; exited threads count as arrived there.
-pub(crate) const CLUSTER_BARRIER: u32 = 16;
+use crate::meeting::Missing;
 
 /// Barriers in all.
-const COUNT: usize = 17;
+const COUNT: usize = 16;
 
 /// One barrier between two completions.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +69,7 @@ impl Barriers {
             }
         }
         if arrives {
-            let clock = machine.hazards.as_mut().map_or(0, |hazards| hazards.arrive(index));
+            let clock = machine.clocks.arrive(index);
             slot.arrived.push((index, clock));
             warps[index].release_barrier();
             released.push(index);
@@ -114,7 +112,6 @@ impl Barriers {
             return Ok(Vec::new());
         }
         if slot.threads.is_none()
-            && id != CLUSTER_BARRIER
             && machine.shot.options.checks.exited_threads == ExitedThreads::Fault
             && let Some(thread) = first_exited(machine, warps)
         {
@@ -124,9 +121,7 @@ impl Barriers {
         }
         let done = std::mem::take(slot);
         machine.order_barrier(done.waiting.iter().copied().chain(done.arrived.iter().map(|(warp, _)| *warp)));
-        if let Some(hazards) = &mut machine.hazards {
-            hazards.barrier(&done.waiting, &done.arrived);
-        }
+        machine.clocks.barrier(&done.waiting, &done.arrived);
         for &index in &done.waiting {
             let warp = &mut warps[index];
             for group in waiting(warp) {

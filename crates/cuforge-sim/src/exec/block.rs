@@ -1,12 +1,14 @@
 //! One block: its warps in a seeded order, turn by turn, from barrier to barrier.
 
 use crate::code::{LaneMask, Special};
+use crate::exec::bank::{Arrivals, ClusterTold};
 use crate::exec::barrier::Barriers;
 use crate::exec::machine::{Machine, Shot, lanes_in};
+use crate::exec::options::LaunchOptions;
 use crate::exec::random::Random;
 use crate::exec::sync::Stop;
 use crate::exec::taint::Taint;
-use crate::exec::warp::{Registers, Warp};
+use crate::exec::warp::{Registers, Wait, Warp};
 use crate::fault::Fault;
 use crate::lanes::{L64, LANES};
 use crate::memory::POISON_WORD;
@@ -15,20 +17,22 @@ use crate::memory::POISON_WORD;
 const TURN: u64 = 1 << 14;
 
 /// What one round over the warps of a block came to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Round {
-    /// Every warp that could run has run up to a barrier or to its end.
+    /// All have exited.
+    Done,
+    /// None can run before an mbarrier or the cluster's barrier has come further.
+    Waits,
+    /// Every warp that could run has run up to a barrier, to its end, or for a while.
     Ran,
     /// At least one has used up its turn: it may wait for another block.
     Spun,
-    /// All have exited.
-    Done,
 }
 
 /// Runs blocks of one launch, one after the other, on one host thread.
 #[derive(Debug)]
 pub(crate) struct BlockRunner<'a> {
-    machine: Machine<'a>,
+    pub(crate) machine: Machine<'a>,
     warps: Vec<Warp>,
     barriers: Barriers,
     runnable: Vec<bool>,
@@ -55,13 +59,6 @@ impl<'a> BlockRunner<'a> {
         self.machine.instructions
     }
 
-    /// Runs the block with that linear index from start to end.
-    pub(crate) fn run(&mut self, index: u32) -> Result<(), Box<Fault>> {
-        self.start(index);
-        while self.round()? != Round::Done {}
-        Ok(())
-    }
-
     /// Gives every warp of the started block that can run one turn, in the order that the seed picks.
     pub(crate) fn round(&mut self) -> Result<Round, Box<Fault>> {
         let turns = self.turns();
@@ -84,9 +81,23 @@ impl<'a> BlockRunner<'a> {
 
     fn turns(&mut self) -> Result<Round, Box<Fault>> {
         let machine = &mut self.machine;
-        let budget = machine.shot.options.step_budget;
+        let LaunchOptions { step_budget: budget, seed, .. } = machine.shot.options;
+        if seed != 0 {
+            machine.land_some(&mut self.random)?;
+        }
         self.random.shuffle(&mut self.order);
+        if machine.shot.code.parks {
+            for (warp, runnable) in self.warps.iter_mut().zip(&mut self.runnable) {
+                let (gates, meetings) = (machine.bank.phases, machine.meeting.phases);
+                *runnable |= warp.wake(|wait| match wait {
+                    Wait::Gate(seen) => seen != gates,
+                    Wait::Cluster(phase) => phase != meetings,
+                    _ => false,
+                });
+            }
+        }
         let mut round = Round::Done;
+        let mut lands = false;
         for &warp in &self.order {
             if !std::mem::take(&mut self.runnable[warp]) {
                 continue;
@@ -94,28 +105,70 @@ impl<'a> BlockRunner<'a> {
             if round == Round::Done {
                 round = Round::Ran;
             }
-            let turn = TURN.min(budget.saturating_sub(machine.steps));
+            let whole = if seed == 0 { TURN } else { 1 << self.random.below(TURN.ilog2() as usize + 1) };
+            let turn = whole.min(budget.saturating_sub(machine.steps));
             if turn == 0 {
                 let (warp, lane) = (&self.warps[warp], Warp::lowest(self.warps[warp].active));
                 return Err(Box::new(Fault::StepBudget { place: machine.place(warp, lane), budget }));
             }
             let freed = match machine.run(&mut self.warps[warp], turn)? {
                 Stop::Yield => {
-                    round = Round::Spun;
+                    if whole == TURN {
+                        round = Round::Spun;
+                    }
+                    lands = seed == 0;
                     self.warps[warp].rotate();
                     vec![warp]
                 }
                 Stop::Barrier(id) => self.barriers.reach(machine, &mut self.warps, warp, id)?,
+                Stop::Parked => Vec::new(),
                 Stop::Exited => self.barriers.after_exit(machine, &mut self.warps)?,
             };
             for warp in freed {
                 self.runnable[warp] = true;
             }
         }
-        if round == Round::Done && self.warps.iter().any(|warp| warp.live != 0) {
+        if lands {
+            machine.land_all()?;
+        }
+        if round != Round::Done {
+            return Ok(round);
+        }
+        if self.warps.iter().any(Warp::is_parked) {
+            return Ok(Round::Waits);
+        }
+        if self.warps.iter().any(|warp| warp.live != 0) {
             return Err(self.barriers.deadlock(&self.machine, &self.warps));
         }
-        Ok(round)
+        self.machine.land_all()?;
+        self.machine.bank.is_gone = true;
+        Ok(Round::Done)
+    }
+
+    /// Lets those go on without what they waited for whose time at an mbarrier is over; whether there are any.
+    pub(crate) fn time_out(&mut self) -> bool {
+        let mut any = false;
+        for (warp, runnable) in self.warps.iter_mut().zip(&mut self.runnable) {
+            if self.machine.time_out(warp) {
+                *runnable = true;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The fault of threads that wait at an mbarrier for ever.
+    pub(crate) fn stuck_at_gate(&mut self) -> Option<Box<Fault>> {
+        self.warps.iter_mut().find_map(|warp| self.machine.never_completes(warp))
+    }
+
+    /// The first thread that waits at the cluster's barrier, or elsewhere, and where.
+    pub(crate) fn first_waiting(&self, at_cluster: bool) -> Option<(u32, usize)> {
+        self.warps.iter().find_map(|warp| {
+            let group =
+                warp.groups.iter().find(|group| matches!(group.wait, Wait::Cluster(_)) == at_cluster)?;
+            Some((warp.thread(Warp::lowest(group.mask)), group.pc))
+        })
     }
 
     /// Puts the block with that linear index at its start.
@@ -129,10 +182,16 @@ impl<'a> BlockRunner<'a> {
         machine.block_index = index;
         machine.ctaid = machine.shot.ctaid(index);
         machine.steps = 0;
-        machine.shared.fill(POISON_WORD);
-        machine.shared_known.fill(0);
+        machine.rank = machine.shot.rank(machine.ctaid);
+        machine.bank.start_block(index);
+        machine.arrivals.fill(Arrivals::default());
+        machine.cluster_told = ClusterTold::default();
+        let anew = machine.clocks.start_block();
         if let Some(hazards) = &mut machine.hazards {
-            hazards.start_block();
+            hazards.start_block(anew);
+        }
+        if let Some(own) = &mut machine.own {
+            own.start_block(anew);
         }
         if code.copies {
             machine.copies.start_block(machine.shot.threads());
@@ -150,9 +209,8 @@ impl<'a> BlockRunner<'a> {
             warp.local.fill(POISON_WORD);
             warp.local_known.fill(0);
             for &(special, reg) in &code.specials {
-                if let Special::Ctaid(dimension) = special {
-                    let value = u64::from(machine.ctaid[usize::from(dimension)]);
-                    regs.set(reg, &[value; LANES], u32::MAX);
+                if let Some(value) = special_of_block(machine, special) {
+                    regs.set(reg, &[u64::from(value); LANES], u32::MAX);
                 }
             }
             warp.start(code.entry, lanes_in(warp.index, machine.shot.threads()));
@@ -196,6 +254,20 @@ fn new_warp(shot: &Shot, index: usize) -> Warp {
     }
 }
 
+/// The value of a special register that each block has its own of.
+fn special_of_block(machine: &Machine, special: Special) -> Option<u32> {
+    let (shot, ctaid) = (machine.shot, machine.ctaid);
+    Some(match special {
+        Special::Ctaid(dimension) => ctaid[usize::from(dimension)],
+        Special::ClusterCtaid(dimension) => shot.in_cluster(ctaid)[usize::from(dimension)],
+        Special::ClusterId(dimension) => {
+            ctaid[usize::from(dimension)] / shot.cluster[usize::from(dimension)].max(1)
+        }
+        Special::ClusterRank => machine.rank,
+        _ => return None,
+    })
+}
+
 fn special_value(shot: &Shot, warp: usize, special: Special) -> L64 {
     let uniform = |value: u32| [u64::from(value); LANES];
     let each = |f: &dyn Fn(usize) -> u32| std::array::from_fn(|lane| u64::from(f(lane)));
@@ -206,7 +278,15 @@ fn special_value(shot: &Shot, warp: usize, special: Special) -> L64 {
         Special::Ntid(dimension) => uniform(shot.block[usize::from(dimension)]),
         Special::Nctaid(dimension) => uniform(shot.grid[usize::from(dimension)]),
         // Set anew for every block.
-        Special::Ctaid(_) | Special::Zero => uniform(0),
+        Special::Ctaid(_)
+        | Special::ClusterCtaid(_)
+        | Special::ClusterId(_)
+        | Special::ClusterRank
+        | Special::Zero => uniform(0),
+        Special::ClusterNctaid(dimension) => uniform(shot.cluster[usize::from(dimension)]),
+        Special::ClusterCount(dimension) => uniform(shot.clusters()[usize::from(dimension)]),
+        Special::ClusterBlocks => uniform(shot.blocks_of_cluster()),
+        Special::IsCluster => uniform(u32::from(shot.is_clustered)),
         Special::One => uniform(1),
         Special::LaneId => each(&|lane| lane as u32),
         Special::WarpId => uniform(warp as u32),

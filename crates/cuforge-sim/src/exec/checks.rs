@@ -6,6 +6,7 @@ use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault};
 use crate::form::{Access, Space, Strength};
 use crate::lanes::{FULL, L64, Mask, lanes_of};
+use crate::shadow::own::Spot;
 use crate::touched::Touch;
 
 impl Machine<'_> {
@@ -31,7 +32,7 @@ impl Machine<'_> {
     /// what they do, an access that is not ordered with one of another block is a fault at once.
     #[inline(always)]
     pub(crate) fn touch_global(
-        &self,
+        &mut self,
         warp: &Warp,
         located: &Located,
         mask: Mask,
@@ -41,6 +42,9 @@ impl Machine<'_> {
     ) -> Result<(), Box<Fault>> {
         if self.shot.view.is_watched() {
             self.note_touch(located, mask, address, access, kind);
+        }
+        if self.own.is_some() {
+            self.touch_own(warp, located, mask, address, access, kind)?;
         }
         if self.shot.order.is_some() {
             return self.touch_in_order(warp, located, mask, address, access, kind);
@@ -66,6 +70,32 @@ impl Machine<'_> {
                 );
             }
             shadow.touch(allocation, offset, access.bytes(), self.block_index, access.site, wrote);
+        }
+        Ok(())
+    }
+
+    /// Notes an access; one that is not ordered with an earlier one of another thread of the block is a fault.
+    #[inline(always)]
+    fn touch_own(
+        &mut self,
+        warp: &Warp,
+        located: &Located,
+        mask: Mask,
+        address: &L64,
+        access: &Access,
+        kind: AccessKind,
+    ) -> Result<(), Box<Fault>> {
+        let Some(own) = &mut self.own else { return Ok(()) };
+        let strong = access.strength == Strength::Strong;
+        for lane in lanes_of(mask) {
+            let allocation = located.allocation(lane);
+            let base = self.shot.view.base(allocation);
+            let offset = address[lane].wrapping_sub(base);
+            let (bytes, thread) = (access.bytes(), warp.thread(lane));
+            let spot = Spot { allocation, offset, bytes, thread, pc: warp.pc, strong };
+            if let Some((earlier, offset)) = own.touch(&self.clocks, spot, kind != AccessKind::Read) {
+                return Err(self.global_hazard(warp, lane, kind, (earlier, base + offset)));
+            }
         }
         Ok(())
     }
@@ -112,6 +142,26 @@ impl Machine<'_> {
 
     #[inline(always)]
     pub(crate) fn check_shared(
+        &self,
+        warp: &Warp,
+        mask: Mask,
+        address: &L64,
+        bytes: u32,
+        (access, kind): (&Access, AccessKind),
+    ) -> Result<(), Box<Fault>> {
+        self.check_shared_bounds(warp, mask, address, bytes, kind)?;
+        if kind != AccessKind::Read && !self.bank.mbarriers.is_empty() {
+            self.check_gates(warp, mask, address, bytes)?;
+        }
+        if self.shot.follows_clusters {
+            self.touch_cluster(warp, mask, address, bytes, (access, kind))?;
+        }
+        Ok(())
+    }
+
+    /// Only where shared memory is accessed.
+    #[inline(always)]
+    pub(crate) fn check_shared_bounds(
         &self,
         warp: &Warp,
         mask: Mask,

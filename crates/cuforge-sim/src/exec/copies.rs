@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::exec::access::addresses;
-use crate::exec::flights::Flight;
+use crate::exec::flights::{Copies, Flight};
 use crate::exec::machine::Machine;
 use crate::exec::taint::WHOLE;
 use crate::exec::warp::Warp;
@@ -20,7 +20,7 @@ impl Machine<'_> {
         let (target, source) = (addresses(&warp.regs, &copy.target), addresses(&warp.regs, &copy.source));
         let bytes = copy.target.bytes();
         self.check_alignment(warp, mask, &target, bytes, AccessKind::Write, Space::Shared)?;
-        self.check_shared(warp, mask, &target, bytes, AccessKind::Write)?;
+        self.check_shared(warp, mask, &target, bytes, (&copy.target, AccessKind::Write))?;
         for lane in lanes_of(mask) {
             let taken = match copy.part {
                 CopySource::Whole => bytes,
@@ -60,54 +60,49 @@ impl Machine<'_> {
                 }
             }
             let (at, thread) = (target[lane] as u32, warp.thread(lane));
-            let found =
-                self.hazards.as_mut().and_then(|shadow| shadow.start_copy(at, bytes, thread, warp.pc));
+            let found = self
+                .hazards
+                .as_mut()
+                .and_then(|shadow| shadow.start_copy(&self.clocks, at, bytes, thread, warp.pc));
             if let Some(found) = found {
                 return Err(self.hazard(warp, lane, AccessKind::Write, found));
             }
             let group = self.copies.committed.get(thread as usize).copied().unwrap_or_default();
-            self.copies.flights.push(Flight { thread, group, at, bytes, data, known, pc: warp.pc });
+            let (number, pc) = (self.copies.started, warp.pc);
+            self.copies.started += 1;
+            self.copies.flights.push(Flight { number, thread, group, at, bytes, data, known, pc });
         }
         Ok(())
     }
 
-    /// `cp.async.commit_group`
-    pub(crate) fn commit_copies(&mut self, warp: &Warp, mask: Mask) {
-        for lane in lanes_of(mask) {
-            if let Some(count) = self.copies.committed.get_mut(warp.thread(lane) as usize) {
-                *count += 1;
-            }
-        }
-    }
-
     /// `cp.async.wait_group` of at most so many groups still on their way, or `cp.async.wait_all`.
     pub(crate) fn wait_for_copies(&mut self, warp: &Warp, mask: Mask, most: Option<u32>) {
-        let mut flights = std::mem::take(&mut self.copies.flights);
-        flights.retain(|flight| {
+        let groups = &self.copies.committed;
+        let awaited = |flight: &Flight| {
             let (of, lane) = (flight.thread as usize / LANES, flight.thread as usize % LANES);
-            let committed = self.copies.committed.get(flight.thread as usize).copied().unwrap_or_default();
-            let waits = match most {
-                None => true,
-                Some(most) => u64::from(flight.group) + u64::from(most) < u64::from(committed),
-            };
-            if of != warp.index || mask >> lane & 1 == 0 || !waits {
-                return true;
-            }
-            let first = flight.at as usize / 4;
-            for (word, value) in
-                self.shared[first..].iter_mut().zip(&flight.data[..flight.bytes as usize / 4])
-            {
-                *word = *value;
-            }
-            let known = self.shared_known.get_mut(first..).unwrap_or_default();
-            for (old, bits) in known.iter_mut().zip(&flight.known[..flight.bytes as usize / 4]) {
-                *old = *bits;
-            }
-            if let Some(hazards) = &mut self.hazards {
-                hazards.end_copy(flight.at, flight.bytes, flight.thread, flight.pc);
-            }
-            false
-        });
-        self.copies.flights = flights;
+            let waits = Copies::is_awaited(groups, flight.thread, flight.group, most);
+            of == warp.index && mask >> lane & 1 != 0 && waits
+        };
+        let (landing, left) = self.copies.flights.iter().partition(|flight| awaited(flight));
+        self.copies.flights = left;
+        let landing: Vec<Flight> = landing;
+        landing.iter().for_each(|flight| self.land_copy(flight));
+    }
+
+    /// Puts what a copy brings in its place.
+    pub(crate) fn land_copy(&mut self, flight: &Flight) {
+        let first = flight.at as usize / 4;
+        for (word, value) in
+            self.bank.words[first..].iter_mut().zip(&flight.data[..flight.bytes as usize / 4])
+        {
+            *word = *value;
+        }
+        let known = self.bank.known.get_mut(first..).unwrap_or_default();
+        for (old, bits) in known.iter_mut().zip(&flight.known[..flight.bytes as usize / 4]) {
+            *old = *bits;
+        }
+        if let Some(hazards) = &mut self.hazards {
+            hazards.end_copy(&self.clocks, flight.at, flight.bytes, flight.thread, flight.pc);
+        }
     }
 }

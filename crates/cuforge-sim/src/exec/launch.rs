@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cuforge_core::LaunchGeometry;
 
 use crate::code::Code;
-use crate::exec::block::BlockRunner;
 use crate::exec::machine::Shot;
 use crate::exec::options::LaunchOptions;
+use crate::exec::runner::ClusterRunner;
 use crate::exec::schedule::run_side_by_side;
 use crate::exec::view::GlobalView;
 use crate::fault::{AccessKind, Fault, LaunchMisuse, Party};
@@ -33,6 +33,9 @@ const MAX_WORKERS: usize = 256;
 
 /// Most bytes of shared memory a block can ask for.
 const MAX_SHARED_BYTES: u64 = 227 * 1024;
+
+/// Most blocks of a cluster.
+const MAX_CLUSTER: u32 = 16;
 
 /// What a launch did.
 ///
@@ -89,23 +92,39 @@ pub fn launch(
         .ok()
         .filter(|blocks| *blocks < u32::MAX)
         .ok_or_else(|| misuse(LaunchMisuse::GridSize { blocks: geometry.blocks() }))?;
+    let cluster = cluster_of(code, geometry, options).map_err(misuse)?;
     let addresses = kernel.place_variables(memory).map_err(misuse)?;
     let view = GlobalView::new(memory);
+    let (asked, clustered) = (cluster, cluster.iter().product::<u32>() > 1);
+    let (communicates, synchronizes) = (code.communicates || clustered, code.synchronizes || clustered);
     let conflicts = options.checks.global_conflicts && blocks > 1;
-    let watched = conflicts && !code.synchronizes;
+    let watched = conflicts && !synchronizes;
+    let within = options.checks.global_hazards && geometry.threads_per_block() > LANES as u128;
+    let follows_clusters = clustered && options.checks.shared_hazards;
+    let ordered = synchronizes && (conflicts || within) || follows_clusters;
     let warps = blocks as usize * (geometry.threads_per_block() as usize).div_ceil(LANES);
     let (granule, sites) = (code.global_granule_log2, code.global_sites.len());
     let shadow = |watched: bool| watched.then(|| GlobalShadow::new(view.sizes(), granule, blocks, sites));
     let mut shot = Shot {
         code,
         shadow: shadow(watched),
-        strong: shadow(watched && code.communicates),
-        order: (conflicts && code.synchronizes).then(|| Mutex::new(Order::new(warps, granule))),
-        journal: (watched && threads_of(code, options, blocks) > 1).then(|| Journal::new(view.sizes())),
+        strong: shadow(watched && communicates),
+        order: ordered.then(|| {
+            Mutex::new(Order::new(
+                warps,
+                granule.min(if clustered { code.shared_granule_log2 } else { granule }),
+            ))
+        }),
+        journal: (watched && threads_of(communicates, options, blocks) > 1)
+            .then(|| Journal::new(view.sizes())),
         printed: Mutex::default(),
         params: words(params),
         grid: geometry.grid,
         block: geometry.block,
+        cluster: asked,
+        is_clustered: options.cluster.is_some() || code.required_cluster.is_some(),
+        follows_clusters,
+        communicates,
         options: *options,
         shared_regions: shared_regions(kernel, geometry.shared_bytes),
         addresses,
@@ -128,7 +147,7 @@ pub fn launch(
         outcome = self::outcome(&shot, blocks);
     }
     let mut printed = shot.printed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !code.communicates {
+    if !communicates {
         printed.sort_by_key(|(block, _)| *block);
     }
     printed.into_iter().for_each(|(_, text)| memory.print(&text));
@@ -146,9 +165,9 @@ fn outcome(shot: &Shot, blocks: u32) -> Result<LaunchReport, Fault> {
 }
 
 /// Host threads of a launch.
-fn threads_of(code: &Code, options: &LaunchOptions, blocks: u32) -> usize {
+fn threads_of(communicates: bool, options: &LaunchOptions, blocks: u32) -> usize {
     let threads = match options.threads {
-        _ if code.communicates => 1,
+        _ if communicates => 1,
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
     };
@@ -181,6 +200,20 @@ fn check(kernel: &Kernel, geometry: &LaunchGeometry, params: &[u8]) -> Result<()
     Ok(())
 }
 
+/// Blocks of a cluster in each dimension.
+fn cluster_of(
+    code: &Code,
+    geometry: &LaunchGeometry,
+    options: &LaunchOptions,
+) -> Result<[u32; 3], LaunchMisuse> {
+    let cluster = options.cluster.or(code.required_cluster).unwrap_or([1; 3]);
+    let blocks = cluster.iter().try_fold(1u32, |product, n| product.checked_mul(*n));
+    let fits = blocks.is_some_and(|blocks| (1..=MAX_CLUSTER).contains(&blocks))
+        && geometry.grid.iter().zip(cluster).all(|(grid, cluster)| grid % cluster == 0)
+        && code.required_cluster.is_none_or(|required| required == cluster);
+    if fits { Ok(cluster) } else { Err(LaunchMisuse::Cluster { cluster, grid: geometry.grid }) }
+}
+
 fn words(bytes: &[u8]) -> Vec<u32> {
     let word = |chunk: &[u8]| {
         let mut word = [0; 4];
@@ -201,14 +234,14 @@ fn shared_regions(kernel: &Kernel, dynamic_bytes: u32) -> Vec<(u64, u64)> {
 
 /// Runs all blocks; gives the thread instructions, or the fault of the lowest faulting block.
 fn run_blocks(shot: &Shot, blocks: u32) -> Result<u64, Fault> {
-    if shot.code.communicates {
-        return run_side_by_side(shot, blocks);
+    if shot.communicates {
+        return run_side_by_side(shot, blocks / shot.blocks_of_cluster().max(1));
     }
-    let threads = threads_of(shot.code, &shot.options, blocks);
+    let threads = threads_of(false, &shot.options, blocks);
     let next = AtomicU32::new(0);
     let fault: Mutex<Option<(u32, Box<Fault>)>> = Mutex::new(None);
     let work = || {
-        let mut runner = BlockRunner::new(shot);
+        let mut runner = ClusterRunner::new(shot);
         // Blocks are handed out in ascending order and the counter jumps to the end at a fault, so every block
         // below the lowest faulting one still runs.
         let take =
@@ -263,4 +296,4 @@ fn conflict_fault(shot: &Shot, conflict: Conflict) -> Fault {
     }
 }
 
-const _: () = assert!(MAX_THREADS as usize <= crate::shadow::shared::MAX_WARPS * LANES);
+const _: () = assert!(MAX_THREADS as usize <= crate::shadow::clocks::MAX_WARPS * LANES);

@@ -4,17 +4,21 @@ use std::cell::OnceCell;
 use std::sync::Mutex;
 
 use crate::code::Code;
+use crate::exec::bank::{Arrivals, Bank, ClusterTold, Meeting, RANK_SHIFT};
 use crate::exec::flights::Copies;
 use crate::exec::options::LaunchOptions;
 use crate::exec::view::GlobalView;
 use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault, MemorySpace, Nearest, Party, Place};
 use crate::form::{Inst, Op, Space};
+use crate::gate::{Completion, GateAction};
 use crate::lanes::LANES;
+use crate::shadow::clocks::{Clocks, Touch};
 use crate::shadow::global::GlobalShadow;
 use crate::shadow::journal::Journal;
 use crate::shadow::order::Order;
-use crate::shadow::shared::{SharedShadow, Touch};
+use crate::shadow::own::OwnShadow;
+use crate::shadow::shared::SharedShadow;
 
 /// Where shared memory appears in the generic space.
 pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000;
@@ -28,7 +32,7 @@ pub(crate) const WINDOW_BYTES: u64 = 0x0100_0000;
 /// First generic address of a space; 0 for those that lie in the generic space as they are.
 pub(crate) fn window(space: Space) -> u64 {
     match space {
-        Space::Shared => SHARED_WINDOW,
+        Space::Shared | Space::Cluster => SHARED_WINDOW,
         Space::Local => LOCAL_WINDOW,
         Space::Param => PARAM_WINDOW,
         Space::Global | Space::Generic => 0,
@@ -39,7 +43,8 @@ pub(crate) fn window(space: Space) -> u64 {
 #[inline(always)]
 pub(crate) fn space_of(address: u64) -> Space {
     match address & !(WINDOW_BYTES - 1) {
-        SHARED_WINDOW => Space::Shared,
+        SHARED_WINDOW if (address - SHARED_WINDOW) >> RANK_SHIFT == 0 => Space::Shared,
+        SHARED_WINDOW => Space::Cluster,
         LOCAL_WINDOW => Space::Local,
         PARAM_WINDOW => Space::Param,
         _ => Space::Global,
@@ -65,6 +70,14 @@ pub(crate) struct Shot<'a> {
     pub(crate) params: Vec<u32>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// Blocks of a cluster.
+    pub(crate) cluster: [u32; 3],
+    /// Whether the launch or the kernel asks for clusters.
+    pub(crate) is_clustered: bool,
+    /// Whether blocks run on one host thread, as they may communicate.
+    pub(crate) communicates: bool,
+    /// Whether accesses of other blocks to shared memory are followed.
+    pub(crate) follows_clusters: bool,
     pub(crate) options: LaunchOptions,
     /// First byte and end of every shared variable, the dynamic one included.
     pub(crate) shared_regions: Vec<(u64, u64)>,
@@ -87,6 +100,34 @@ impl Shot<'_> {
     /// `%tid` of the thread with that linear index.
     pub(crate) fn tid(&self, index: u32) -> [u32; 3] {
         split(index, self.block)
+    }
+
+    /// Blocks of a cluster in all.
+    pub(crate) fn blocks_of_cluster(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Clusters of the grid in each dimension.
+    pub(crate) fn clusters(&self) -> [u32; 3] {
+        std::array::from_fn(|dimension| self.grid[dimension] / self.cluster[dimension].max(1))
+    }
+
+    /// Linear index of the block of that rank in a cluster.
+    pub(crate) fn block_at(&self, cluster: u32, rank: u32) -> u32 {
+        let (first, inside) = (split(cluster, self.clusters()), split(rank, self.cluster));
+        let at = |dimension: usize| first[dimension] * self.cluster[dimension] + inside[dimension];
+        at(0) + self.grid[0] * (at(1) + self.grid[1] * at(2))
+    }
+
+    /// Place of a block in its cluster.
+    pub(crate) fn in_cluster(&self, ctaid: [u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|dimension| ctaid[dimension] % self.cluster[dimension].max(1))
+    }
+
+    /// Rank of a block in its cluster.
+    pub(crate) fn rank(&self, ctaid: [u32; 3]) -> u32 {
+        let [x, y, z] = self.in_cluster(ctaid);
+        x + self.cluster[0] * (y + self.cluster[1] * z)
     }
 
     /// Bytes that shared memory spans.
@@ -123,10 +164,27 @@ pub(crate) struct Machine<'a> {
     pub(crate) shot: &'a Shot<'a>,
     pub(crate) ctaid: [u32; 3],
     pub(crate) block_index: u32,
-    pub(crate) shared: Vec<u32>,
-    /// Which bytes of shared memory are written; empty if that is not followed.
-    pub(crate) shared_known: Vec<u8>,
+    /// Rank of the block in its cluster.
+    pub(crate) rank: u32,
+    /// Shared memory of the block, or of the one that is visited.
+    pub(crate) bank: Bank,
+    /// Shared memory of the other blocks of the cluster, by rank, while this one runs.
+    pub(crate) peers: Vec<Bank>,
+    /// Which of the peers is visited: it is in the place of the own bank.
+    pub(crate) visits: Option<usize>,
+    /// What looks for hazards at home, while another block is visited.
+    pub(crate) away: Option<SharedShadow>,
+    /// The cluster's barrier, and who of this block has arrived there.
+    pub(crate) meeting: Meeting,
+    pub(crate) arrivals: Vec<Arrivals>,
+    pub(crate) cluster_told: ClusterTold,
+    /// Warp instructions after which the turn of the running warp is over.
+    pub(crate) turn_end: u64,
+    /// What the warps of the block know of each other.
+    pub(crate) clocks: Clocks,
     pub(crate) hazards: Option<SharedShadow>,
+    /// What the threads of the block access of global memory.
+    pub(crate) own: Option<OwnShadow>,
     pub(crate) copies: Copies,
     /// A fault that is reported at the end of the block, if none says more.
     pub(crate) pending: OnceCell<Box<Fault>>,
@@ -147,17 +205,25 @@ impl<'a> Machine<'a> {
         let named = |inst: &Inst| matches!(&inst.op, Op::Barrier(barrier) if barrier.threads.is_some());
         let partial = shot.code.insts.iter().any(named);
         let watched = shot.options.checks.shared_hazards && span > 0 && shot.threads() > 1;
+        // Where fences, acquires and releases order the accesses of a block too, no barrier need.
+        let orders = shot.code.orders() || shot.blocks_of_cluster() > 1;
+        let own = shot.options.checks.global_hazards && shot.threads() > 1 && !orders;
         Self {
             shot,
             ctaid: [0; 3],
             block_index: 0,
-            shared: vec![0; span.div_ceil(4)],
-            shared_known: if shot.options.checks.uninitialised {
-                vec![0; span.div_ceil(4)]
-            } else {
-                Vec::new()
-            },
+            rank: 0,
+            bank: Bank::new(span, shot.options.checks.uninitialised),
+            peers: Vec::new(),
+            visits: None,
+            away: None,
+            meeting: Meeting::default(),
+            arrivals: vec![Arrivals::default(); (shot.threads() as usize).div_ceil(LANES)],
+            cluster_told: ClusterTold::default(),
+            turn_end: 0,
+            clocks: Clocks::new(),
             hazards: watched.then(|| SharedShadow::new(span, shot.code.shared_granule_log2, partial)),
+            own: own.then(|| OwnShadow::new(shot.code.global_granule_log2, partial)),
             copies: Copies::default(),
             pending: OnceCell::new(),
             hints: vec![0; shot.code.global_sites.len()],
@@ -190,7 +256,7 @@ impl<'a> Machine<'a> {
     ) -> Box<Fault> {
         let nearest = match space {
             Space::Global | Space::Generic => self.shot.view.nearest(address),
-            Space::Shared => nearest_of(self.shot.shared_regions.iter().copied(), address),
+            Space::Shared | Space::Cluster => nearest_of(self.shot.shared_regions.iter().copied(), address),
             Space::Local => nearest_of(self.shot.code.local_regions.iter().copied(), address),
             Space::Param => nearest_of([(0, u64::from(self.shot.code.param_bytes))].into_iter(), address),
         };
@@ -225,24 +291,46 @@ impl<'a> Machine<'a> {
         access: AccessKind,
         (earlier, address): (Touch, u32),
     ) -> Box<Fault> {
-        let earlier_place = self.shot.place(self.ctaid, earlier.thread(), earlier.pc());
-        let kind = match self.shot.code.insts.get(earlier.pc()).map(|inst| &inst.op) {
-            Some(Op::Store(_) | Op::AsyncCopy(_)) => AccessKind::Write,
-            Some(Op::Tile(tile)) if tile.stores() => AccessKind::Write,
-            Some(Op::Atomic(_)) => AccessKind::Atomic,
+        let (place, address) = (self.place(warp, lane), u64::from(address));
+        let writes = |op: &Op| match op {
+            Op::Store(_) | Op::AsyncCopy(_) => true,
+            Op::Tile(tile) => tile.stores(),
+            Op::Bulk(bulk) => matches!(bulk.completion, Completion::Gate(_)),
+            Op::Gate(gate) => matches!(gate.action, GateAction::Init(_) | GateAction::Invalidate),
+            _ => false,
+        };
+        Box::new(Fault::SharedHazard { place, access, address, other: self.party(earlier, writes) })
+    }
+
+    /// As [`Machine::hazard`], in global memory.
+    #[cold]
+    pub(crate) fn global_hazard(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        access: AccessKind,
+        (earlier, address): (Touch, u64),
+    ) -> Box<Fault> {
+        let place = self.place(warp, lane);
+        let writes = |op: &Op| match op {
+            Op::Store(_) => true,
+            Op::Tile(tile) => tile.stores(),
+            Op::Bulk(bulk) => matches!(bulk.completion, Completion::Group),
+            _ => false,
+        };
+        Box::new(Fault::GlobalHazard { place, access, address, other: self.party(earlier, writes) })
+    }
+
+    /// Who made an earlier access of this block; `writes` tells which instructions write there.
+    fn party(&self, earlier: Touch, writes: impl Fn(&Op) -> bool) -> Party {
+        let place = self.shot.place(self.ctaid, earlier.thread(), earlier.pc());
+        let access = match self.shot.code.insts.get(earlier.pc()).map(|inst| &inst.op) {
+            Some(Op::Atomic(_) | Op::PairAtomic(_) | Op::VectorAtomic(..)) => AccessKind::Atomic,
+            Some(op) if writes(op) => AccessKind::Write,
+            Some(Op::Gate(gate)) if !matches!(gate.action, GateAction::Wait(_)) => AccessKind::Atomic,
             _ => AccessKind::Read,
         };
-        Box::new(Fault::SharedHazard {
-            place: self.place(warp, lane),
-            access,
-            address: u64::from(address),
-            other: Party {
-                access: kind,
-                line: earlier_place.line,
-                block: self.ctaid,
-                thread: Some(earlier_place.thread),
-            },
-        })
+        Party { access, line: place.line, block: self.ctaid, thread: Some(place.thread) }
     }
 }
 
@@ -250,7 +338,7 @@ impl<'a> Machine<'a> {
 pub(crate) fn named(space: Space) -> MemorySpace {
     match space {
         Space::Global | Space::Generic => MemorySpace::Global,
-        Space::Shared => MemorySpace::Shared,
+        Space::Shared | Space::Cluster => MemorySpace::Shared,
         Space::Local => MemorySpace::Local,
         Space::Param => MemorySpace::Param,
     }

@@ -120,7 +120,7 @@ impl Machine<'_> {
             _ => given,
         };
         self.check_alignment(warp, givers, &inside, ROW_BYTES, kind, Space::Shared)?;
-        self.check_shared(warp, givers, &inside, ROW_BYTES, kind)?;
+        self.check_shared_bounds(warp, givers, &inside, ROW_BYTES, kind)?;
         Ok(given)
     }
 

@@ -17,6 +17,10 @@ pub struct Checks {
     /// a wider scope than the block order them. Default on; costs 16 bytes of host memory for each 4 bytes touched, and
     /// several times that, and most of the speed, in kernels with such fences.
     pub global_conflicts: bool,
+    /// Unordered accesses of a block's threads to global memory. Default on; costs 24 bytes of host memory for each 4 bytes
+    /// that a block touches. In kernels with fences, acquires and releases these order accesses too, and only those of
+    /// different warps are compared; where such are of the scope of a block, nothing is.
+    pub global_hazards: bool,
     /// Values that nothing has written, as they decide a branch or an address or are put out. Default on; costs little
     /// speed where all is written, and a byte of host memory for each 4 bytes of memory that the host has not written whole.
     pub uninitialised: bool,
@@ -31,6 +35,7 @@ impl Default for Checks {
         Self {
             shared_hazards: true,
             global_conflicts: true,
+            global_hazards: true,
             uninitialised: true,
             same_value_writes: false,
             exited_threads: ExitedThreads::Fault,
@@ -44,6 +49,7 @@ impl Checks {
         Self {
             shared_hazards: false,
             global_conflicts: false,
+            global_hazards: false,
             uninitialised: false,
             same_value_writes: true,
             exited_threads: ExitedThreads::Ignore,
@@ -73,9 +79,13 @@ pub enum ExitedThreads {
 pub struct LaunchOptions {
     /// Host threads; 0, the default, means one for each core. Results and faults do not depend on it.
     pub threads: usize,
-    /// Picks the order in which the warps of a block run between barriers, and the turns of blocks that communicate.
-    /// Default 0: those run in ascending order.
+    /// Picks the order in which the warps of a block run, the length of their turns, those of lanes that took different
+    /// ways, when bulk copies land, and the turns of blocks that communicate. The same seed gives the same run, whatever
+    /// the number of host threads. Default 0: warps run from barrier to barrier, blocks in ascending order, and copies land
+    /// as late as can be.
     pub seed: u64,
+    /// Blocks of a cluster. Default none: what `.reqnctapercluster` of the kernel asks for, or clusters of one block.
+    pub cluster: Option<[u32; 3]>,
     /// Most warp instructions one block may run. Default 2^26, some ten seconds of one core.
     pub step_budget: u64,
     /// What is checked.
@@ -84,6 +94,6 @@ pub struct LaunchOptions {
 
 impl Default for LaunchOptions {
     fn default() -> Self {
-        Self { threads: 0, seed: 0, step_budget: 1 << 26, checks: Checks::default() }
+        Self { threads: 0, seed: 0, cluster: None, step_budget: 1 << 26, checks: Checks::default() }
     }
 }

@@ -6,7 +6,7 @@ use crate::exec::warp::Warp;
 use crate::fault::{AccessKind, Fault, Party};
 use crate::form::{Access, Strength};
 use crate::lanes::{L64, LANES, Mask, lanes_of};
-use crate::shadow::order::{Actor, Manner, Order};
+use crate::shadow::order::{Actor, Clocks, Manner, Order, Touch};
 
 impl Machine<'_> {
     /// Works on the order of the launch, if that is followed.
@@ -30,7 +30,36 @@ impl Machine<'_> {
         self.with_order(|order| order.barrier(warps.map(|warp| self.warp_in_grid(warp))));
     }
 
-    /// Notes an access; one that is not ordered with an earlier one of another block is a fault.
+    /// What a warp of this block knows of other warps, for others to learn; absent if that is not followed.
+    pub(crate) fn tell_order(&self, warp: usize) -> Option<Clocks> {
+        self.with_order(|order| order.tell(self.warp_in_grid(warp)))
+    }
+
+    /// A warp knows from now on what others have told.
+    pub(crate) fn learn_order(&self, warp: &Warp, told: &Clocks) {
+        self.with_order(|order| order.learn(self.warp_in_grid(warp.index), told));
+    }
+
+    /// Notes an access of a lane to a memory of that number; gives the first earlier one that is not ordered with it.
+    pub(crate) fn ordered_access(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        manner: Manner,
+        memory: usize,
+        offset: u64,
+        bytes: u32,
+    ) -> Option<(Touch, u64)> {
+        let by = Actor {
+            warp: self.warp_in_grid(warp.index),
+            block: self.block_index,
+            thread: warp.thread(lane),
+            pc: warp.pc,
+        };
+        self.with_order(|order| order.access(by, manner, memory, offset, bytes)).flatten()
+    }
+
+    /// Notes an access; one that is not ordered with an earlier one of another block or warp is a fault.
     pub(crate) fn touch_in_order(
         &self,
         warp: &Warp,
@@ -41,31 +70,29 @@ impl Machine<'_> {
         kind: AccessKind,
     ) -> Result<(), Box<Fault>> {
         let strong = access.strength == Strength::Strong;
-        let manner = Manner { kind, strong, acquire: access.acquire, release: access.release };
+        let checks = &self.shot.options.checks;
+        let manner = Manner {
+            kind,
+            strong,
+            acquire: access.acquire,
+            release: access.release,
+            among_warps: checks.global_hazards && !self.shot.code.synchronizes_block,
+        };
         for lane in lanes_of(mask) {
             let allocation = located.allocation(lane);
             let base = self.shot.view.base(allocation);
             let offset = address[lane].wrapping_sub(base);
-            let by = Actor {
-                warp: self.warp_in_grid(warp.index),
-                block: self.block_index,
-                thread: warp.thread(lane),
-                pc: warp.pc,
-            };
-            let found = self
-                .with_order(|order| order.access(by, manner, allocation, offset, access.bytes()))
-                .flatten();
+            let found = self.ordered_access(warp, lane, manner, allocation, offset, access.bytes());
             if let Some((earlier, at)) = found {
                 let block = self.shot.ctaid(earlier.by.block);
                 let place = self.shot.place(block, earlier.by.thread, earlier.by.pc);
                 let other =
                     Party { access: earlier.kind, line: place.line, block, thread: Some(place.thread) };
-                let place = self.place(warp, lane);
-                return Err(Box::new(Fault::GlobalConflict {
-                    place,
-                    access: kind,
-                    address: base + at,
-                    other,
+                let (place, address) = (self.place(warp, lane), base + at);
+                return Err(Box::new(if earlier.by.block == self.block_index {
+                    Fault::GlobalHazard { place, access: kind, address, other }
+                } else {
+                    Fault::GlobalConflict { place, access: kind, address, other }
                 }));
             }
         }

@@ -2,10 +2,11 @@
 
 use crate::exec::access::addresses;
 use crate::exec::exchange::{match_values, redux, shuffle, vote};
+use crate::exec::flights::Copies;
 use crate::exec::machine::{Machine, space_of, window};
 use crate::exec::warp::{Registers, Warp};
 use crate::fault::{AccessKind, Fault};
-use crate::form::{BoolOp, CarryUse, HalvesOut, Op, Pred, PredSource, R32, R64, Test};
+use crate::form::{BoolOp, CarryUse, HalvesOut, Op, Pred, PredSource, R32, R64, Space, Test};
 use crate::lanes::{L32, L64, LANES, Mask, lanes_of, map1};
 
 impl Machine<'_> {
@@ -216,7 +217,17 @@ impl Machine<'_> {
                 }
             }
             Op::AsyncCopy(copy) => self.start_copy(warp, mask, copy)?,
-            Op::CopyCommit => self.commit_copies(warp, mask),
+            Op::CopyCommit => {
+                lanes_of(mask).for_each(|lane| Copies::commit(&mut self.copies.committed, warp.thread(lane)));
+            }
+            Op::Gate(gate) => self.gate(warp, mask, gate)?,
+            Op::Bulk(bulk) => self.start_bulk(warp, mask, bulk)?,
+            Op::BulkCommit => {
+                lanes_of(mask)
+                    .for_each(|lane| Copies::commit(&mut self.copies.bulk_committed, warp.thread(lane)));
+            }
+            Op::BulkWait(most) => self.wait_for_bulk(warp, mask, *most)?,
+            Op::Cluster(op) => self.cluster(warp, mask, op)?,
             Op::CopyWait(most) => self.wait_for_copies(warp, mask, *most),
             Op::Atomic(atomic) => self.atomic(warp, mask, atomic)?,
             Op::CvtaTo(space, d, a) => {
@@ -231,7 +242,9 @@ impl Machine<'_> {
             }
             Op::IsSpace(space, p, a) => {
                 let a = regs.get(*a);
-                let inside = lanes_of(mask).filter(|lane| space_of(a[*lane]) == *space);
+                let wide = *space == Space::Cluster;
+                let is = |found| found == *space || wide && found == Space::Shared;
+                let inside = lanes_of(mask).filter(|lane| is(space_of(a[*lane])));
                 let inside = inside.fold(0, |mask, lane| mask | 1 << lane);
                 regs.set_pred(*p, inside, mask);
             }

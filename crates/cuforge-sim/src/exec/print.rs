@@ -71,7 +71,7 @@ impl Machine<'_> {
                          Assertion `{message}` failed.\n"
                     );
                     self.printed.extend(text.into_bytes());
-                    return Err(Box::new(Fault::Trap { place }));
+                    return Err(Box::new(Fault::AssertionFailed { place }));
                 }
                 _ => {}
             }
@@ -111,8 +111,8 @@ impl Machine<'_> {
                 let at = address.wrapping_sub(self.shot.view.base(allocation)) as usize;
                 Some(element(at, bytes, false, |word| words[word].load(Relaxed)))
             }
-            Space::Shared => {
-                fits(self.shared.len()).then(|| element(at, bytes, false, |word| self.shared[word]))
+            Space::Shared | Space::Cluster => {
+                fits(self.bank.words.len()).then(|| element(at, bytes, false, |word| self.bank.words[word]))
             }
             Space::Local => fits(warp.local.len() / LANES).then(|| local(warp, lane, at as u32, bytes)),
             Space::Param => {

@@ -12,10 +12,10 @@ impl Machine<'_> {
     /// Runs the warp until it exits, waits at a barrier of the block, or has run `turn` instructions.
     pub(crate) fn run(&mut self, warp: &mut Warp, turn: u64) -> Result<Stop, Box<Fault>> {
         let code: &[Inst] = &self.shot.code.insts;
-        let end = self.steps + turn;
+        self.turn_end = self.steps + turn;
         let mut instructions = 0;
         let stop = loop {
-            if self.steps >= end {
+            if self.steps >= self.turn_end {
                 break Stop::Yield;
             }
             self.steps += 1;
@@ -48,6 +48,9 @@ impl Machine<'_> {
                     continue;
                 }
                 Op::Exit => {
+                    if self.shot.code.meets {
+                        self.exit_cluster(warp, mask);
+                    }
                     warp.live &= !mask;
                     warp.active &= !mask;
                 }

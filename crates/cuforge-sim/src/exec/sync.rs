@@ -1,11 +1,11 @@
 //! Meeting of lanes at `.sync` instructions and at barriers.
 
-use crate::exec::barrier::CLUSTER_BARRIER;
 use crate::exec::machine::Machine;
 use crate::exec::warp::{Wait, Warp};
-use crate::fault::{Fault, Missing};
+use crate::fault::Fault;
 use crate::form::{Barrier, Op};
-use crate::lanes::{L32, LANES, Mask, lanes_of};
+use crate::lanes::{L32, Mask, lanes_of};
+use crate::meeting::Missing;
 
 /// How a run of a warp ends for now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) enum Stop {
     Exited,
     /// All live lanes are at the block's barrier of that number.
     Barrier(u32),
+    /// No lane can run before an mbarrier or the cluster's barrier has come further.
+    Parked,
     /// The turn is over.
     Yield,
 }
@@ -80,9 +82,7 @@ impl Machine<'_> {
                 warp.limit = warp.limit.min(group.pc);
             }
         }
-        if let Some(hazards) = &mut self.hazards {
-            hazards.warp_sync(warp.index, named);
-        }
+        self.clocks.warp_sync(warp.index, named);
     }
 
     /// Lets the lanes of `mask` wait at the block's barrier; tells whether all live lanes are there now.
@@ -92,10 +92,10 @@ impl Machine<'_> {
         mask: Mask,
         barrier: &Barrier,
     ) -> Result<Option<u32>, Box<Fault>> {
-        let ids = if barrier.cluster { &[CLUSTER_BARRIER; LANES] } else { warp.regs.get32(barrier.id) };
+        let ids = warp.regs.get32(barrier.id);
         let lane = Warp::lowest(mask);
         let id = ids[lane];
-        if id > 15 && !barrier.cluster || lanes_of(mask).any(|lane| ids[lane] != id) {
+        if id > 15 || lanes_of(mask).any(|lane| ids[lane] != id) {
             return Err(self.unsupported(
                 warp,
                 lane,
@@ -166,6 +166,9 @@ impl Machine<'_> {
         }
         if freed && warp.switch() {
             return Ok(None);
+        }
+        if warp.is_parked() {
+            return Ok(Some(Stop::Parked));
         }
         Err(self.deadlock(warp))
     }

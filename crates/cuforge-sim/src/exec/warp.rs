@@ -86,6 +86,10 @@ pub(crate) enum Wait {
     WarpSync(Mask),
     /// A barrier of the block.
     Barrier(u32),
+    /// More phases of the block's mbarriers than these; then it looks again.
+    Gate(u64),
+    /// A later phase of the cluster's barrier than this one.
+    Cluster(u32),
 }
 
 /// Lanes that are together.
@@ -210,6 +214,32 @@ impl Warp {
             self.set_aside(self.pc, self.active, Wait::Ready);
         }
         self.switch();
+    }
+
+    /// Whether lanes wait for an mbarrier or the cluster.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.groups.iter().any(|group| matches!(group.wait, Wait::Gate(_) | Wait::Cluster(_)))
+    }
+
+    /// Lets those lanes look again for which `f` holds; whether there are any.
+    pub(crate) fn wake(&mut self, f: impl Fn(Wait) -> bool) -> bool {
+        let mut any = false;
+        for group in self.groups.iter_mut().filter(|group| f(group.wait)) {
+            group.wait = Wait::Ready;
+            any = true;
+        }
+        self.look_again(any)
+    }
+
+    /// Makes sure that lanes run, if some have become ready.
+    pub(crate) fn look_again(&mut self, any: bool) -> bool {
+        if any && self.active == 0 {
+            self.switch();
+        } else if any {
+            let ready = self.groups.iter().filter(|group| group.wait == Wait::Ready).map(|group| group.pc);
+            self.limit = self.limit.min(ready.min().unwrap_or(usize::MAX));
+        }
+        any
     }
 
     /// The lowest lane of a mask.

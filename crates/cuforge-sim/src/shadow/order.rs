@@ -2,14 +2,26 @@
 //!
 //! A fence, or an access that releases, publishes what its warp knows at the place that the warp then writes strongly; a
 //! warp that reads there strongly, and acquires or fences afterwards, knows it from then on. Barriers join what the warps
-//! of a block know. Two accesses of different blocks, one of them a write and one of them plain, must be ordered so.
+//! of a block know. Two accesses of different blocks, or of different warps where that is asked for, one of them a write and
+//! one of them plain, must be ordered so.
 
 use std::collections::HashMap;
 
 use crate::fault::AccessKind;
 
 /// Of each warp, the clock below which its accesses are known.
-type Clocks = HashMap<u32, u32>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks(HashMap<u32, u32>);
+
+impl Clocks {
+    /// Knows what the other does too.
+    pub(crate) fn join(&mut self, from: &Self) {
+        for (warp, clock) in &from.0 {
+            let known = self.0.entry(*warp).or_default();
+            *known = (*known).max(*clock);
+        }
+    }
+}
 
 /// Who accesses memory: linear indices of warp (in the grid), block (in the grid) and thread (in the block), and the place
 /// in the code.
@@ -28,6 +40,8 @@ pub(crate) struct Manner {
     pub(crate) strong: bool,
     pub(crate) acquire: bool,
     pub(crate) release: bool,
+    /// Whether it must be ordered with other warps of its block too.
+    pub(crate) among_warps: bool,
 }
 
 /// One access.
@@ -67,19 +81,12 @@ pub(crate) struct Order {
     granule_log2: u32,
 }
 
-fn join(into: &mut Clocks, from: &Clocks) {
-    for (warp, clock) in from {
-        let known = into.entry(*warp).or_default();
-        *known = (*known).max(*clock);
-    }
-}
-
 impl Warp {
     /// What it knows, its own past included; what it does next is not part of it.
     fn tell(&mut self, own: u32) -> Clocks {
         self.clock += 1;
         let mut told = self.known.clone();
-        told.insert(own, self.clock);
+        told.0.insert(own, self.clock);
         told
     }
 }
@@ -87,11 +94,12 @@ impl Warp {
 impl Touch {
     /// Whether it comes before what a warp that knows so much does.
     fn is_before(&self, known: &Clocks) -> bool {
-        known.get(&self.by.warp).is_some_and(|clock| self.clock < *clock)
+        known.0.get(&self.by.warp).is_some_and(|clock| self.clock < *clock)
     }
 
-    fn conflicts(&self, later: &Self, known: &Clocks) -> bool {
-        self.by.block != later.by.block && !(self.strong && later.strong) && !self.is_before(known)
+    fn conflicts(&self, later: &Self, known: &Clocks, among_warps: bool) -> bool {
+        let apart = self.by.block != later.by.block || among_warps && self.by.warp != later.by.warp;
+        apart && !(self.strong && later.strong) && !self.is_before(known)
     }
 }
 
@@ -105,16 +113,28 @@ impl Order {
     pub(crate) fn fence(&mut self, warp: u32) {
         let Some(state) = self.warps.get_mut(warp as usize) else { return };
         let seen = std::mem::take(&mut state.seen);
-        join(&mut state.known, &seen);
+        state.known.join(&seen);
         state.fenced = state.tell(warp);
+    }
+
+    /// What a warp knows now, its own past included, for others to learn.
+    pub(crate) fn tell(&mut self, warp: u32) -> Clocks {
+        self.warps.get_mut(warp as usize).map(|state| state.tell(warp)).unwrap_or_default()
+    }
+
+    /// A warp knows from now on what others have told.
+    pub(crate) fn learn(&mut self, warp: u32, told: &Clocks) {
+        if let Some(state) = self.warps.get_mut(warp as usize) {
+            state.known.join(told);
+        }
     }
 
     /// A barrier that these warps have met at.
     pub(crate) fn barrier(&mut self, warps: impl Iterator<Item = u32> + Clone) {
-        let mut joined = Clocks::new();
+        let mut joined = Clocks::default();
         for warp in warps.clone() {
             if let Some(state) = self.warps.get_mut(warp as usize) {
-                join(&mut joined, &state.tell(warp));
+                joined.join(&state.tell(warp));
             }
         }
         for warp in warps {
@@ -144,10 +164,10 @@ impl Order {
             let cell = self.cells.entry((allocation, granule)).or_default();
             if manner.strong && reads {
                 // What is acquired orders this very access too.
-                join(if manner.acquire { &mut state.known } else { &mut state.seen }, &cell.published);
+                if manner.acquire { &mut state.known } else { &mut state.seen }.join(&cell.published);
             }
             let at = granule << self.granule_log2;
-            let conflicts = |earlier: &&Touch| earlier.conflicts(&touch, &state.known);
+            let conflicts = |earlier: &&Touch| earlier.conflicts(&touch, &state.known, manner.among_warps);
             let earlier = cell.writer.iter().find(conflicts);
             let earlier =
                 earlier.or_else(|| cell.readers.iter().find(|earlier| writes && conflicts(earlier)));
@@ -160,9 +180,9 @@ impl Order {
             cell.writer = Some(touch);
             cell.readers.clear();
             match (manner.strong, manner.kind) {
-                (true, AccessKind::Atomic) => join(&mut cell.published, &state.fenced),
+                (true, AccessKind::Atomic) => cell.published.join(&state.fenced),
                 (true, _) => cell.published.clone_from(&state.fenced),
-                (false, _) => cell.published.clear(),
+                (false, _) => cell.published.0.clear(),
             }
         }
         found
@@ -173,7 +193,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    const PLAIN: Manner = Manner { kind: AccessKind::Read, strong: false, acquire: false, release: false };
+    const PLAIN: Manner =
+        Manner { kind: AccessKind::Read, strong: false, acquire: false, release: false, among_warps: false };
 
     fn by(warp: u32) -> Actor {
         Actor { warp, block: warp / 2, thread: warp % 2 * 32, pc: 7 }
@@ -264,6 +285,19 @@ mod tests {
         };
         assert!(with(AccessKind::Atomic));
         assert!(!with(AccessKind::Write));
+    }
+
+    #[test]
+    fn warps_of_a_block_are_compared_where_that_is_asked_for() {
+        let among = Manner { among_warps: true, ..PLAIN };
+        let write = Manner { kind: AccessKind::Write, ..among };
+        let mut order = Order::new(4, 2);
+        assert_eq!(order.access(by(0), write, 0, 0, 4), None);
+        assert_eq!(order.access(by(0), among, 0, 0, 4), None, "the same warp");
+        assert_eq!(order.access(by(1), PLAIN, 0, 0, 4), None, "not asked for");
+        assert_eq!(order.access(by(1), among, 0, 0, 4).map(|(touch, _)| touch.by), Some(by(0)));
+        order.barrier([0, 1].into_iter());
+        assert_eq!(order.access(by(1), among, 0, 0, 4), None);
     }
 
     #[test]

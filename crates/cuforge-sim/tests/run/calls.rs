@@ -127,7 +127,7 @@ fn what_kernels_print_comes_block_by_block() {
 }
 
 #[test]
-fn a_failed_assertion_says_so_and_traps() {
+fn a_failed_assertion_says_so_and_is_no_trap() {
     let body = "mov.u64 %rd9, word; mov.u32 %r9, 7; setp.ne.u32 %p1, %r4, 5;\n@%p1 bra END;\n\
                 { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e; st.param.u64 [a], %rd9;\n\
                 st.param.u64 [b], %rd9; st.param.u32 [c], %r9; st.param.u64 [d], %rd9; st.param.u64 [e], %rd9;\n\
@@ -135,7 +135,7 @@ fn a_failed_assertion_says_so_and_traps() {
     let kernel = load(&module(FUNCTIONS, body));
     let mut bench = Bench::new(16);
     let found = bench.launch(&kernel, 4, 4).unwrap_err();
-    let Fault::Trap { place } = found else { panic!("{found}") };
+    let Fault::AssertionFailed { place } = found else { panic!("{found}") };
     assert_eq!((place.line, place.block, place.thread), (LINES_BEFORE_BODY + 5, [1, 0, 0], [1, 0, 0]));
     let text = String::from_utf8(bench.memory.take_printed()).unwrap();
     assert_eq!(text, "hi:7: hi: block: [1,0,0], thread: [1,0,0] Assertion `hi` failed.\n");

@@ -6,7 +6,7 @@ use cuforge_sim::{AccessKind, Checks, Fault};
 #[test]
 fn reading_what_another_block_writes_is_found_and_both_are_named() {
     // Every block writes its own words, then reads one of block 0.
-    let body = "st.global.u32 [%rd3], %r2;\nld.global.u32 %r6, [%rd1+8];";
+    let body = "st.global.u32 [%rd3], %r2; bar.sync 0;\nld.global.u32 %r6, [%rd1+8];";
     let kernel = load(&module("", body));
     for threads in 1..=4 {
         let mut bench = Bench::new(256);
@@ -188,7 +188,7 @@ fn an_atomic_elsewhere_hides_no_conflict_of_plain_accesses() {
         let launched = |body: &str| {
             let mut bench = Bench::new(256);
             bench.options.threads = threads;
-            bench.launch(&load(&module("", body)), 4, 32)
+            bench.launch(&load(&module("", body)), 4, 1)
         };
         for (body, lines) in [
             ("st.global.u32 [%rd1], %r3;\n".to_owned(), (0, 0)),

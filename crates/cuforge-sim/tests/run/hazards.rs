@@ -197,3 +197,35 @@ fn a_shuffle_from_a_lane_outside_the_member_mask_gives_poison() {
     let outside = bench.result();
     assert!(outside.iter().all(|word| *word == cuforge_sim::POISON_WORD), "{outside:x?}");
 }
+
+#[test]
+fn what_orders_the_threads_of_a_block_orders_them_in_global_memory_too() {
+    let put = "st.global.u32 [%rd3], %r2;";
+    let take = |distance: u32| {
+        format!(
+            "xor.b32 %r9, %r4, {distance}; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, %rd1;\n\
+             ld.global.u32 %r10, [%rd9];\n"
+        )
+    };
+    let all = |body: String| run("", &body, 3, 128).unwrap_or_else(|fault| panic!("{fault}: {body}"));
+    all(format!("{put} bar.sync 0;\n{}", take(33)));
+    all(format!("{put} bar.warp.sync -1;\n{}", take(1)));
+    // Half a block each, by barriers of their own.
+    let half = "shr.u32 %r11, %r2, 6; add.u32 %r11, %r11, 1; bar.sync %r11, 64;";
+    all(format!("{put} {half}\n{}{half} {put}", take(32)));
+    // Atomics and volatile accesses among themselves.
+    all("red.global.add.u32 [%rd2], 1; atom.global.max.u32 %r9, [%rd2], %r2;".to_owned());
+    all("st.volatile.global.u32 [%rd2], 1; ld.volatile.global.u32 %r9, [%rd2];".to_owned());
+    // A flag of one warp for another, with fences; and who reads without the second fence.
+    let message = |fence: &str| {
+        format!(
+            "setp.lt.u32 %p1, %r2, 32;\n@%p1 bra GIVE;\nWAIT: ld.volatile.global.u32 %r12, [%rd2+4];\n\
+             setp.ne.u32 %p2, %r12, 77;\n@%p2 bra WAIT;\n{fence}\nld.global.u32 %r10, [%rd2+8];\nbra END;\n\
+             GIVE: setp.ne.u32 %p3, %r2, 0;\n@%p3 bra END;\nst.global.u32 [%rd2+8], 5;\nmembar.gl;\n\
+             st.volatile.global.u32 [%rd2+4], 77;\nEND:"
+        )
+    };
+    run("", &message("membar.gl;"), 1, 64).unwrap();
+    let found = fault("", &message(""), 1, 64);
+    assert!(matches!(found, Fault::GlobalHazard { .. }), "{found}");
+}

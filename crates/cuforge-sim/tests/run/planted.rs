@@ -15,6 +15,11 @@ fn kind(fault: &Fault) -> String {
             parties.sort();
             format!("hazard {} {}", parties[0], parties[1])
         }
+        Fault::GlobalHazard { access, other, .. } => {
+            let mut parties = [access.to_string(), other.access.to_string()];
+            parties.sort();
+            format!("global hazard {} {}", parties[0], parties[1])
+        }
         Fault::GlobalConflict { access, other, .. } => {
             let mut parties = [access.to_string(), other.access.to_string()];
             parties.sort();
@@ -31,6 +36,7 @@ fn kind(fault: &Fault) -> String {
         Fault::WarpDivergence { .. } => "warp".into(),
         Fault::StepBudget { .. } => "budget".into(),
         Fault::Trap { .. } => "trap".into(),
+        Fault::AssertionFailed { .. } => "assertion".into(),
         Fault::Unsupported { .. } => "unsupported".into(),
         _ => String::new(),
     }
@@ -40,7 +46,9 @@ fn kind(fault: &Fault) -> String {
 fn place(fault: &Fault) -> (Vec<u32>, [u32; 3]) {
     let place = fault.place().unwrap();
     let other = match fault {
-        Fault::SharedHazard { other, .. } | Fault::GlobalConflict { other, .. } => Some(other.line),
+        Fault::SharedHazard { other, .. }
+        | Fault::GlobalHazard { other, .. }
+        | Fault::GlobalConflict { other, .. } => Some(other.line),
         Fault::Uninitialised { origin: UndefinedSource::Memory { line, .. }, .. } => Some(*line),
         _ => None,
     };
@@ -497,7 +505,66 @@ const RACES: &[Planted] = &[
         SHARED,
         "mov.u32 %r9, s; shl.b32 %r10, %r2, 2; add.u32 %r9, %r9, %r10; xor.b32 %r10, %r9, 128;\nst.shared.u32 [%r9], %r2;\nshl.b32 %r11, %r2, 4; and.b32 %r11, %r11, 127; mov.u32 %r12, s; add.u32 %r11, %r11, %r12; ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%r13}, [%r11];",
     ),
-    ("conflict write write", &[1, 1], None, [4, 32], "", "st.global.u32 [%rd1], %r3;"),
+    ("conflict write write", &[1, 1], None, [4, 1], "", "st.global.u32 [%rd1], %r3;"),
+    ("global hazard write write", &[1, 1], None, [1, 32], "", "st.global.u32 [%rd1], %r2;"),
+    (
+        "global hazard write write",
+        &[2, 2],
+        None,
+        [1, 64],
+        "",
+        "setp.eq.u32 %p1, %r2, 5; setp.eq.or.u32 %p1, %r2, 40, %p1;\n@%p1 st.global.u32 [%rd1], %r2;",
+    ),
+    (
+        "global hazard read write",
+        &[1, 2],
+        None,
+        [2, 64],
+        "",
+        "st.global.u32 [%rd3], %r2; xor.b32 %r9, %r4, 32; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, %rd1;\nld.global.u32 %r10, [%rd9];",
+    ),
+    (
+        "global hazard read write",
+        &[1, 2],
+        None,
+        [2, 64],
+        "",
+        "xor.b32 %r9, %r4, 1; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, %rd2; ld.global.u32 %r10, [%rd9];\nst.global.u32 [%rd4], %r10;",
+    ),
+    (
+        "global hazard atomic read",
+        &[1, 2],
+        None,
+        [1, 64],
+        "",
+        "red.global.add.u32 [%rd2], 1;\nld.global.u32 %r9, [%rd2];",
+    ),
+    (
+        "global hazard atomic write",
+        &[1, 2],
+        None,
+        [1, 64],
+        "",
+        "setp.ne.u32 %p1, %r2, 33; atom.global.add.u32 %r9, [%rd2], 1;\n@!%p1 st.global.u32 [%rd2], %r2;",
+    ),
+    // Only a warp barrier where the whole block must meet.
+    (
+        "global hazard read write",
+        &[1, 3],
+        None,
+        [1, 64],
+        "",
+        "st.global.u32 [%rd3], %r2; xor.b32 %r9, %r4, 32;\nbar.warp.sync -1; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, %rd1;\nld.u32 %r10, [%rd9];",
+    ),
+    // A kernel with a fence, which orders nothing that the other warp waits for.
+    (
+        "global hazard read write",
+        &[1, 3],
+        None,
+        [1, 64],
+        "",
+        "st.global.u32 [%rd3], %r2; xor.b32 %r9, %r4, 32;\nmembar.gl; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, %rd1;\nld.global.u32 %r10, [%rd9];",
+    ),
     (
         "conflict read write",
         &[1, 2],

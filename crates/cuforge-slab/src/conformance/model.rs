@@ -18,6 +18,7 @@ enum State {
 #[derive(Clone, Debug)]
 struct Entry {
     grant: Grant,
+    len: u64,
     lifetime: Lifetime,
     state: State,
 }
@@ -78,7 +79,7 @@ impl Model {
 
     /// Whether the allocator ever gave the handle out.
     pub(crate) fn knows(&self, handle: Handle) -> bool {
-        self.handles.contains(&handle.0)
+        self.handles.contains(&handle.number())
     }
 
     /// An open scope, outermost first.
@@ -122,16 +123,13 @@ impl Model {
 
     /// A grant was made.
     pub(crate) fn granted(&mut self, request: &Request, grant: Grant) -> Result<(), Violation> {
-        promise(grant.len == request.len, "a grant has the length asked for", || {
-            format!("{request:?} got {grant:?}")
-        })?;
         promise(grant.offset.is_multiple_of(request.align), "a grant is aligned as asked for", || {
             format!("{request:?} got {grant:?}")
         })?;
-        let end = grant.offset.checked_add(grant.len).filter(|end| *end <= self.holders.len() as u64);
+        let end = grant.offset.checked_add(request.len).filter(|end| *end <= self.holders.len() as u64);
         let Some(end) = end else {
             return promise(false, "a grant lies inside the capacity", || {
-                format!("{grant:?}, capacity {}", self.holders.len())
+                format!("{request:?} got {grant:?}, capacity {}", self.holders.len())
             });
         };
         let index = self.entries.len();
@@ -147,10 +145,12 @@ impl Model {
             }
             self.holders[byte as usize] = Some(index);
         }
-        promise(self.handles.insert(grant.handle.0), "a handle is never valid for two grants", || {
-            format!("{grant:?}")
-        })?;
-        self.entries.push(Entry { grant, lifetime: request.lifetime, state: State::Live });
+        promise(
+            self.handles.insert(grant.handle.number()),
+            "a handle is never valid for two grants",
+            || format!("{grant:?}"),
+        )?;
+        self.entries.push(Entry { grant, len: request.len, lifetime: request.lifetime, state: State::Live });
         Ok(())
     }
 
@@ -168,9 +168,9 @@ impl Model {
     }
 
     fn forget(&mut self, index: usize) {
-        let grant = self.entries[index].grant;
+        let Entry { grant: Grant { offset, .. }, len, .. } = self.entries[index];
         self.entries[index].state = State::Gone;
-        self.holders[grant.offset as usize..(grant.offset + grant.len) as usize].fill(None);
+        self.holders[offset as usize..(offset + len) as usize].fill(None);
     }
 
     /// The allocator was told how far the queues have come.
@@ -203,7 +203,7 @@ impl Model {
             let entry = &self.entries[index];
             if entry.state == State::Live && entry.lifetime != Lifetime::Resident {
                 ended.grants += 1;
-                ended.bytes += entry.grant.len;
+                ended.bytes += entry.len;
                 self.ended(index, after);
             }
         }
@@ -220,9 +220,9 @@ impl Model {
 
     /// The counters agree with the model.
     pub(crate) fn check_stats(&mut self, stats: &Stats) -> Result<(), Violation> {
-        let live: u64 = self.live().map(|(_, entry)| entry.grant.len).sum();
+        let live: u64 = self.live().map(|(_, entry)| entry.len).sum();
         let pending = self.entries.iter().filter(|entry| matches!(entry.state, State::Pending(_)));
-        let pending: u64 = pending.map(|entry| entry.grant.len).sum();
+        let pending: u64 = pending.map(|entry| entry.len).sum();
         let held = stats.live_bytes.checked_add(stats.pending_bytes);
         let free = held.and_then(|held| stats.capacity_bytes.checked_sub(held));
         self.peak = self.peak.max(held.unwrap_or(0));

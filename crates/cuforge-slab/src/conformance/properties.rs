@@ -130,7 +130,7 @@ pub(crate) fn alignments(build: Build<'_>) -> Result<(), Violation> {
         for shift in 0..=12 {
             let align = 1u64 << shift;
             for (lifetime, longest) in served(&mut *slab, align) {
-                let mut held: Vec<Grant> = Vec::new();
+                let mut held: Vec<(Grant, u64)> = Vec::new();
                 for turn in 0..200u64 {
                     let len = 1 + (turn * 37) % (longest / 3).max(1);
                     let request = Request::new(len).with_align(align).with_lifetime(lifetime);
@@ -141,8 +141,8 @@ pub(crate) fn alignments(build: Build<'_>) -> Result<(), Violation> {
                                 "a grant is aligned as asked for",
                                 || format!("{request:?} got {grant:?}"),
                             )?;
-                            disjoint(&held, grant)?;
-                            held.push(grant);
+                            disjoint(&held, grant, len)?;
+                            held.push((grant, len));
                         }
                         Err(refusal) => {
                             promise(!held.is_empty(), "an idle allocator serves what fits", || {
@@ -151,10 +151,10 @@ pub(crate) fn alignments(build: Build<'_>) -> Result<(), Violation> {
                         }
                     }
                     if held.len() > 2 {
-                        let _ = slab.release(held.remove(0).handle, &[]);
+                        let _ = slab.release(held.remove(0).0.handle, &[]);
                     }
                 }
-                for grant in held {
+                for (grant, _) in held {
                     let _ = slab.release(grant.handle, &[]);
                 }
             }
@@ -175,9 +175,11 @@ pub(crate) fn alignments(build: Build<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn disjoint(held: &[Grant], grant: Grant) -> Result<(), Violation> {
-    let overlaps =
-        |other: &&Grant| grant.offset < other.offset + other.len && other.offset < grant.offset + grant.len;
+/// A new grant of `len` bytes has none of those held, each beside its length.
+fn disjoint(held: &[(Grant, u64)], grant: Grant, len: u64) -> Result<(), Violation> {
+    let overlaps = |(other, other_len): &&(Grant, u64)| {
+        grant.offset < other.offset + other_len && other.offset < grant.offset + len
+    };
     match held.iter().find(overlaps) {
         Some(other) => promise(false, "two live grants never overlap", || format!("{grant:?} and {other:?}")),
         None => Ok(()),
@@ -212,8 +214,8 @@ pub(crate) fn pending_bytes_wait(build: Build<'_>) -> Result<(), Violation> {
                 let (again, _) = fill(&mut *slab, &small, MOST);
                 for grant in &again {
                     for (turn, old) in held.iter().enumerate() {
-                        let apart =
-                            grant.offset + grant.len <= old.offset || old.offset + old.len <= grant.offset;
+                        let apart = grant.offset + small.len <= old.offset
+                            || old.offset + request.len <= grant.offset;
                         let done = stamps(turn).iter().all(|stamp| stamp.is_complete(&completed));
                         promise(
                             apart || done,
@@ -305,7 +307,8 @@ pub(crate) fn growth(build: Build<'_>) -> Result<(), Violation> {
     for mut slab in built(build, &[4096, 65_536])? {
         let capacity = slab.stats().capacity_bytes;
         let request = Request::new(capacity / 4).with_align(1);
-        let (mut held, _) = fill(&mut *slab, &request, MOST);
+        let (held, _) = fill(&mut *slab, &request, MOST);
+        let mut held: Vec<_> = held.into_iter().map(|grant| (grant, request.len)).collect();
         match slab.grow(capacity) {
             Err(Misuse::Unsupported { .. }) => continue,
             Err(misuse) => return promise(false, "growth within reason succeeds", || format!("{misuse:?}")),
@@ -318,12 +321,12 @@ pub(crate) fn growth(build: Build<'_>) -> Result<(), Violation> {
         let before = held.len();
         let (more, refusal) = fill(&mut *slab, &request, MOST);
         for grant in more {
-            disjoint(&held, grant)?;
-            held.push(grant);
+            disjoint(&held, grant, request.len)?;
+            held.push((grant, request.len));
         }
         let limited = matches!(refusal, Some(Refusal::Limit { .. } | Refusal::NeverFits { .. }));
         promise(held.len() > before || limited, "the bytes of growth can be had", || format!("{refusal:?}"))?;
-        for grant in held {
+        for (grant, _) in held {
             let released = slab.release(grant.handle, &[]);
             promise(released.is_ok(), "growth leaves grants valid", || format!("{released:?}"))?;
         }
@@ -383,11 +386,11 @@ pub(crate) fn tokens_stay_unique(build: Build<'_>) -> Result<(), Violation> {
         let Ok(grant) = slab.acquire(&request) else {
             return promise(false, "an idle allocator serves what fits", || format!("{request:?}"));
         };
-        promise(handles.insert(grant.handle.0), "a handle is never valid for two grants", || {
+        promise(handles.insert(grant.handle.number()), "a handle is never valid for two grants", || {
             format!("{grant:?}")
         })?;
         // Every other grant is ended by its scope, if there are scopes.
-        if grant.handle.0.is_multiple_of(2) || scope.is_err() {
+        if grant.handle.number().is_multiple_of(2) || scope.is_err() {
             let _ = slab.release(grant.handle, &[]);
         }
         if let Ok(scope) = scope {

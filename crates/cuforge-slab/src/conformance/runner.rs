@@ -86,8 +86,10 @@ impl Run {
                 Some(handle) => self.release_dead(handle),
                 None => Ok(()),
             },
-            Call::ReleaseUnknown { bits } if self.model.knows(Handle(bits)) => Ok(()),
-            Call::ReleaseUnknown { bits } => self.release_dead(Handle(bits)),
+            Call::ReleaseUnknown { bits } => match Handle::new(bits).filter(|it| !self.model.knows(*it)) {
+                Some(handle) => self.release_dead(handle),
+                None => Ok(()),
+            },
             Call::ReleaseUnknownQueue { pick } => self.release_unknown_queue(pick),
             Call::Complete { queue, part } => {
                 let queue = queue as usize;
@@ -164,7 +166,7 @@ impl Run {
     }
 
     fn check_refusal(&self, request: &Request, refusal: Refusal, stats: &Stats) -> Result<(), Violation> {
-        let used = stats.live_bytes + stats.pending_bytes;
+        let used = stats.used_bytes();
         let honest = match refusal {
             Refusal::Zero => request.len == 0,
             Refusal::Alignment { align } => align == request.align && !align.is_power_of_two(),
@@ -213,7 +215,7 @@ impl Run {
     fn release_dead(&mut self, handle: Handle) -> Result<(), Violation> {
         let after = [Stamp { queue: QueueId(0), epoch: self.model.sealed[0] }];
         self.quietly("release", |subject| match subject.release(handle, &after) {
-            Err(Misuse::StaleHandle { .. } | Misuse::UnknownHandle { .. }) => None,
+            Err(Misuse::StaleHandle | Misuse::UnknownHandle) => None,
             other => Some(format!("release of {handle:?}, which names no live grant, answered {other:?}")),
         })
     }
@@ -290,7 +292,7 @@ impl Run {
 
     fn rewind_dead(&mut self, scope: Scope) -> Result<(), Violation> {
         self.quietly("rewind", |subject| match subject.rewind(scope, &[]) {
-            Err(Misuse::StaleScope { .. } | Misuse::UnknownScope { .. } | Misuse::Unsupported { .. }) => None,
+            Err(Misuse::StaleScope | Misuse::UnknownScope | Misuse::Unsupported { .. }) => None,
             other => Some(format!("rewind of {scope:?}, which is not open, answered {other:?}")),
         })
     }
@@ -356,7 +358,8 @@ impl Run {
     /// The longest request of its kind is served by an idle allocator.
     fn whole(&mut self, request: &Request) -> Result<(), Violation> {
         let stats = self.subject.stats();
-        let mut longest = self.subject.acquire(request);
+        let mut request = *request;
+        let mut longest = self.subject.acquire(&request);
         // Refusals that name a smaller length are taken at their word: adaptors may do so one after the other.
         for _ in 0..3 {
             let smaller = match longest {
@@ -368,11 +371,12 @@ impl Run {
                 break;
             }
             self.model.refused();
-            longest = self.subject.acquire(&Request { len: smaller, ..*request });
+            request.len = smaller;
+            longest = self.subject.acquire(&request);
         }
         match longest {
             Ok(grant) => {
-                self.model.granted(&Request { len: grant.len, ..*request }, grant)?;
+                self.model.granted(&request, grant)?;
                 let index = self.model.pick_live(0).unwrap_or(0);
                 let outcome = self.subject.release(self.model.handle(index), &[]);
                 promise(outcome.is_ok(), "a live grant can be released", || format!("{outcome:?}"))?;
