@@ -27,7 +27,7 @@ use crate::probe::{self, Probe};
 use crate::{simulated, workspace};
 use expected::{Expected, Ground};
 use record::Record;
-use report::{Report, SCHEMA};
+use report::{LeftOut, Report, SCHEMA};
 use runner::Rules;
 use slots::Slot;
 use wanted::Wanted;
@@ -55,12 +55,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let expected = Expected::read(&lists)?;
     let (cases, broken) = programs::cases(&programs);
     let listed: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
-    let chosen: Vec<_> = cases
+    let (left_out, chosen): (Vec<_>, Vec<_>) = cases
         .into_iter()
         .enumerate()
         .filter(|(place, _)| wanted.partition.holds(*place))
         .map(|(_, case)| case)
         .filter(|case| wanted.filter.as_deref().is_none_or(|text| case.name.contains(text)))
+        .partition(|case| wanted.sanitizer.is_some() && case.is_none_for_a_sanitizer());
+    let left_out: Vec<LeftOut> = left_out
+        .into_iter()
+        .map(|case| LeftOut { name: case.name, reason: case.special.unwrap_or_default() })
         .collect();
     let scratch = Scratch::new()?;
     let sanitizer = match wanted.sanitizer {
@@ -105,6 +109,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
         sanitizer: wanted.sanitizer.map(sanitizer::Tool::name),
         require_gpu: wanted.require_gpu,
         tests: &records,
+        left_out: &left_out,
         vanished: &expected.vanished(&listed),
         unlisted: &expected.unlisted(&listed),
         stale: &stale,

@@ -13,6 +13,10 @@ use crate::test::programs;
 
 /// The test programs of the tests package that need a GPU.
 const SELECTION: &[&str] = &["--package", "cuforge-tests", "--test", "gpu_*"];
+/// What `needs a GPU: soak` marks: minutes of work, hours under a sanitizer.
+const SOAK: &str = "soak";
+/// What `needs a GPU: faults on purpose` marks: a sanitizer would report the fault as a finding.
+const FAULTS: &str = "faults on purpose";
 /// A program that takes longer to list its tests hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -26,6 +30,18 @@ pub(super) struct Case {
     pub(super) program: PathBuf,
     /// What follows `needs a GPU:` where the test says why it is special.
     pub(super) special: Option<String>,
+}
+
+impl Case {
+    /// Whether it loses its device by design.
+    pub(super) fn faults_on_purpose(&self) -> bool {
+        self.special.as_deref().is_some_and(|special| special.starts_with(FAULTS))
+    }
+
+    /// Whether no run under a sanitizer is made of it: a soak, or one that faults on purpose.
+    pub(super) fn is_none_for_a_sanitizer(&self) -> bool {
+        self.faults_on_purpose() || self.special.as_deref().is_some_and(|special| special.starts_with(SOAK))
+    }
 }
 
 /// Builds the programs with `extra` arguments to cargo.
@@ -129,6 +145,21 @@ mod tests {
     fn a_program_keeps_its_name_without_cargos_hash() {
         assert_eq!(stem(Path::new("/t/gpu_launch-0aea5aa3308b9855")), "gpu_launch");
         assert_eq!(stem(Path::new("/archive/tests/gpu_launch")), "gpu_launch");
+    }
+
+    #[test]
+    fn a_sanitizer_takes_neither_soaks_nor_faults_on_purpose_and_everything_else() {
+        let case = |special: Option<&str>| Case {
+            name: "p::a".into(),
+            test: "a".into(),
+            program: "/bin/true".into(),
+            special: special.map(str::to_owned),
+        };
+        for special in ["soak", "soak: 9 rounds", "faults on purpose"] {
+            assert!(case(Some(special)).is_none_for_a_sanitizer(), "{special}");
+        }
+        assert!(!case(Some("clusters")).is_none_for_a_sanitizer());
+        assert!(!case(None).is_none_for_a_sanitizer());
     }
 
     #[test]

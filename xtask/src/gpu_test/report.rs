@@ -21,6 +21,8 @@ pub(super) struct Report<'a> {
     pub(super) sanitizer: Option<&'static str>,
     pub(super) require_gpu: bool,
     pub(super) tests: &'a [Record],
+    /// Tests that a run under this sanitizer is not made of.
+    pub(super) left_out: &'a [LeftOut],
     /// Tests of the manifest that no program has.
     pub(super) vanished: &'a [String],
     /// Tests that the manifest does not have.
@@ -29,6 +31,15 @@ pub(super) struct Report<'a> {
     pub(super) stale: &'a [String],
     /// Programs that could not list their tests.
     pub(super) broken: &'a [String],
+}
+
+/// A test that was not chosen, and why: neither skipped nor passed, and no reason for a run to fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct LeftOut {
+    /// `program::test`.
+    pub(super) name: String,
+    /// What the test says of itself.
+    pub(super) reason: String,
 }
 
 /// The `schema` of the JSON form.
@@ -72,6 +83,9 @@ impl Report<'_> {
                 let _ = writeln!(text, "    {finding}");
             }
         }
+        for test in self.left_out {
+            let _ = writeln!(text, "left out, {}: {}", test.reason, test.name);
+        }
         for (names, what) in [
             (self.vanished, "VANISHED, listed in the manifest and in no program"),
             (self.stale, "STALE, listed as a known failure and passed"),
@@ -86,6 +100,10 @@ impl Report<'_> {
         let _ = write!(text, "{}", counts.join(", "));
         if self.known() > 0 {
             let _ = write!(text, ", {} known failures", self.known());
+        }
+        if !self.left_out.is_empty() {
+            let tool = self.sanitizer.unwrap_or("this run");
+            let _ = write!(text, "; {} left out under {tool}", self.left_out.len());
         }
         match &self.simulated_because {
             Some(why) => {
@@ -108,13 +126,14 @@ impl Report<'_> {
     }
 
     /// As `JUnit` XML: failures and tests that were never started are failures, faults are errors; skipped ones,
-    /// unsupported ones and known failures are skipped, each with its reason. What is wrong with the lists is a test
+    /// unsupported ones, known failures and what was left out are skipped, each with its reason. What is wrong with the lists is a test
     /// case of its own.
     pub(super) fn junit(&self) -> String {
         let cases: Vec<String> = self
             .tests
             .iter()
             .map(case)
+            .chain(self.left_out.iter().map(left_out_case))
             .chain(self.vanished.iter().map(|name| list_case(name, "it vanished")))
             .chain(self.stale.iter().map(|name| list_case(name, "a known failure passed")))
             .chain(self.broken.iter().map(|name| list_case(name, "its tests cannot be listed")))
@@ -153,6 +172,12 @@ fn case(test: &Record) -> String {
     element(program, name, test.seconds, &inner)
 }
 
+fn left_out_case(test: &LeftOut) -> String {
+    let (program, name) = test.name.split_once("::").unwrap_or(("", &test.name));
+    let reason = xml_text(&test.reason);
+    element(program, name, 0.0, &format!("<skipped message=\"left out: {reason}\"/>"))
+}
+
 fn list_case(name: &str, why: &str) -> String {
     element("manifest", name, 0.0, &format!("<failure message=\"{why}\" type=\"manifest\"/>"))
 }
@@ -174,16 +199,17 @@ mod tests {
         tests: &[Record],
         vanished: &[&str],
         require_gpu: bool,
-        look: impl FnOnce(&Report<'_>) -> R,
+        look: impl FnOnce(&mut Report<'_>) -> R,
     ) -> R {
         let vanished: Vec<String> = vanished.iter().map(|&name| name.to_owned()).collect();
-        look(&Report {
+        look(&mut Report {
             schema: SCHEMA,
             probe: &Probe::default(),
             simulated_because: None,
             sanitizer: None,
             require_gpu,
             tests,
+            left_out: &[],
             vanished: &vanished,
             unlisted: &[],
             stale: &[],
@@ -229,6 +255,34 @@ mod tests {
                 "{closing}"
             );
         });
+    }
+
+    #[test]
+    fn what_a_sanitizer_leaves_out_forbids_no_clean_run_and_is_counted_apart() {
+        let left_out: &[_] =
+            Vec::leak(vec![LeftOut { name: "gpu_a::long".into(), reason: "soak: <many>".into() }]);
+        let under_memcheck = |tests: &[Record], look: &dyn Fn(&Report<'_>)| {
+            with(tests, &[], true, |report| {
+                (report.sanitizer, report.left_out) = (Some("memcheck"), left_out);
+                look(report);
+            });
+        };
+        under_memcheck(&[record("x", Outcome::Passed)], &|report| {
+            assert_eq!(report.ending(), Ending::Good);
+            let closing = report.closing();
+            assert!(closing.starts_with("left out, soak: <many>: gpu_a::long\n1 passed, "), "{closing}");
+            assert!(
+                closing
+                    .ends_with("0 skipped, 0 unsupported, 0 fault, 0 not run; 1 left out under memcheck\n")
+            );
+            let junit = report.junit();
+            assert!(junit.contains("tests=\"2\" failures=\"0\" errors=\"0\" skipped=\"1\""), "{junit}");
+            assert!(junit.contains("message=\"left out: soak: &lt;many&gt;\""), "{junit}");
+            assert!(report.json().unwrap().contains("\"left_out\""));
+        });
+        under_memcheck(&[], &|report| assert_eq!(report.ending(), Ending::NothingRan));
+        let skipped = [record("x", Outcome::Passed), record("y", Outcome::Skipped)];
+        under_memcheck(&skipped, &|report| assert_eq!(report.ending(), Ending::Failed));
     }
 
     #[test]

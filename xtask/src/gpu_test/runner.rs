@@ -15,10 +15,6 @@ use super::sanitizer::{Findings, Tool};
 use super::slots::Slot;
 use crate::process::{self, Captured};
 
-/// What `needs a GPU: soak` marks: it is left out under sanitizers and on the simulated device.
-const SOAK: &str = "soak";
-/// What `needs a GPU: faults on purpose` marks: it is left out under sanitizers alone, which would report the fault.
-const FAULTS: &str = "faults on purpose";
 /// Bytes of a failed test's output that are kept, its end.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -74,7 +70,7 @@ pub(super) fn run(cases: &[Case], slots: &[Slot], rules: &Rules<'_>) -> Vec<Reco
 
 /// Runs one test, unless it is one that does not run on this ground.
 fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
-    if let Some(why) = left_out(case, rules) {
+    if let Some(why) = needs_silicon(case, rules) {
         return Record::without_a_run(&case.name, Outcome::Skipped, &why);
     }
     let folder = rules.scratch.join(case.name.replace("::", "."));
@@ -94,11 +90,10 @@ fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
     record
 }
 
-fn left_out(case: &Case, rules: &Rules<'_>) -> Option<String> {
+/// Why a test that would run elsewhere does not run on this ground; what a sanitizer leaves out never comes here.
+fn needs_silicon(case: &Case, rules: &Rules<'_>) -> Option<String> {
     let special = case.special.as_deref()?;
-    let (soak, faults) = (special.starts_with(SOAK), special.starts_with(FAULTS));
-    let left_out = (rules.simulated && !faults) || (rules.sanitizer.is_some() && (soak || faults));
-    left_out.then(|| special.to_owned())
+    (rules.simulated && !case.faults_on_purpose()).then(|| special.to_owned())
 }
 
 fn command(case: &Case, slot: &Slot, rules: &Rules<'_>, folder: &Path) -> Command {
@@ -222,35 +217,32 @@ mod tests {
     }
 
     #[test]
-    fn soaks_and_faults_on_purpose_are_left_out_under_sanitizers_and_only_faults_run_on_the_simulated_device()
-    {
-        let sanitizer = || Some((Tool::Memcheck, PathBuf::from("compute-sanitizer")));
+    fn what_needs_silicon_is_skipped_on_the_simulated_device_and_a_fault_on_purpose_is_not() {
         let scratch = std::env::temp_dir();
-        let left = |special: &str, sanitizer: Option<(Tool, PathBuf)>, simulated: bool| {
+        let skipped = |special: Option<&str>, simulated: bool| {
             let case = Case {
                 name: "p::a".to_owned(),
                 test: "a".to_owned(),
                 program: "/bin/true".into(),
-                special: Some(special.to_owned()),
+                special: special.map(str::to_owned),
             };
             let rules = Rules {
                 limit: Duration::from_secs(60),
-                sanitizer,
+                sanitizer: None,
                 simulated,
                 variables: &[],
                 scratch: &scratch,
                 well: &|_| true,
                 told: &|_| {},
             };
-            left_out(&case, &rules)
+            needs_silicon(&case, &rules)
         };
-        for (special, under_sanitizer, on_simulated) in
-            [("soak: 9 rounds", true, true), (FAULTS, true, false), ("clusters", false, true)]
-        {
-            assert_eq!(left(special, sanitizer(), false).is_some(), under_sanitizer, "{special}");
-            assert_eq!(left(special, None, true).is_some(), on_simulated, "{special}");
-            assert_eq!(left(special, None, false), None, "{special}");
+        for special in [Some("soak: 9 rounds"), Some("clusters")] {
+            assert_eq!(skipped(special, true).as_deref(), special);
+            assert_eq!(skipped(special, false), None);
         }
+        assert_eq!(skipped(Some("faults on purpose"), true), None);
+        assert_eq!(skipped(None, true), None);
     }
 
     #[test]

@@ -17,7 +17,8 @@ usage: cargo xtask gpu-test [--device auto|cuda|sim] [--require-gpu]
 Runs every test that needs a GPU, each in a process of its own, one at a time on each GPU.
 --device D          cuda: a GPU and nothing else; sim: the simulated driver; auto (the default): a GPU, else simulated
 --require-gpu       no GPU ends with 2, and a test that was skipped or did not run is a failure
---sanitizer T       under NVIDIA's compute-sanitizer; what it finds is a failure of the test
+--sanitizer T       under NVIDIA's compute-sanitizer; what it finds is a failure of the test;
+                    soaks and tests that fault on purpose are left out
 --archive DIR       runs nothing: fills DIR with all that a machine with a GPU needs, DIR/run.sh runs it there
 --from-archive DIR  runs what is in DIR and builds nothing (what DIR/run.sh does)
 --junit FILE        also writes JUnit XML
