@@ -52,7 +52,7 @@ usage: cargo xtask VERB [OPTIONS]
   doctor [--json FILE]
           driver, devices, NVRTC, headers, PTX ISA ceiling; what is missing and how to get it
   lint    fmt, clippy, rustdoc, arrows between crates, each crate alone, tidy
-  release-check [features|package|minimal|deny|semver]
+  release-check [features|docs|bindings|package|alone|minimal|deny|semver]
           what must hold before the crates are published
   help    this text
 

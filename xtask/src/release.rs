@@ -3,6 +3,8 @@
 mod powerset;
 mod tools;
 
+use std::fs;
+use std::io;
 use std::process::Command;
 
 use crate::arguments::{Arguments, Item};
@@ -15,8 +17,10 @@ usage: cargo xtask release-check [STEP]
 
 Proves that the crates can be published. Without STEP all run, cheap ones first:
 features   every set of features of every crate checks
+docs       every crate's documentation builds as docs.rs builds it, without CUDA
 bindings   the launcher checks with cudarc's bindings of every CUDA version from 12.4 on
 package    every crate packs, and builds from what was packed, in dependency order
+alone      every crate's tests build and pass with nothing else of the workspace selected
 minimal    everything checks with the oldest dependencies that the manifests allow (needs a nightly toolchain)
 deny       licences, advisories, bans and sources of every dependency (cargo-deny, installed when absent)
 semver     no break of the public interface since the published version (cargo-semver-checks, installed when absent)
@@ -28,8 +32,10 @@ type Step = (&'static str, fn(&[Package]) -> Result<Vec<String>, Stop>);
 
 const STEPS: &[Step] = &[
     ("features", features),
+    ("docs", docs),
     ("bindings", bindings),
     ("package", package),
+    ("alone", alone),
     ("minimal", minimal),
     ("deny", deny),
     ("semver", semver),
@@ -89,6 +95,50 @@ fn features(packages: &[Package]) -> Result<Vec<String>, Stop> {
     Ok(findings)
 }
 
+/// As `[package.metadata.docs.rs]` says, with docs.rs' variable and without a CUDA toolkit in reach.
+fn docs(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let mut command = process::cargo();
+        command.args([
+            "doc",
+            "--quiet",
+            "--no-deps",
+            "--target-dir",
+            "target/docs-rs",
+            "--package",
+            &package.name,
+        ]);
+        if package.card.metadata["docs"]["rs"]["all-features"] == true {
+            let absent = powerset::out_of_reach(&package.card.metadata);
+            let named = package.features.keys().map(String::as_str).filter(|name| *name != "default");
+            let reached: Vec<&str> =
+                named.filter(|name| absent.iter().all(|(feature, _)| feature != name)).collect();
+            for (feature, needs) in &absent {
+                println!("  {}: feature {feature} not documented, it needs {needs}", package.name);
+            }
+            command.args(["--features", &reached.join(",")]);
+        }
+        command.env("DOCS_RS", "1").env("RUSTDOCFLAGS", "-D warnings");
+        for variable in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] {
+            command.env_remove(variable);
+        }
+        findings.extend(ran(command, &format!("{} as docs.rs builds it", package.name)));
+    }
+    Ok(findings)
+}
+
+/// What another crate of the workspace turns on or brings along must not be what makes a crate's tests pass.
+fn alone(packages: &[Package]) -> Result<Vec<String>, Stop> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let mut command = process::cargo();
+        command.args(["test", "--quiet", "--package", &package.name]);
+        findings.extend(ran(command, &format!("{} tested alone", package.name)));
+    }
+    Ok(findings)
+}
+
 /// Cudarc's build script takes the version out of the environment; the launcher must not notice which it is.
 fn bindings(_: &[Package]) -> Result<Vec<String>, Stop> {
     let mut findings = Vec::new();
@@ -111,31 +161,34 @@ fn package(packages: &[Package]) -> Result<Vec<String>, Stop> {
     Ok(ran(command, "cargo package").into_iter().collect())
 }
 
-/// In a copy of the lock file, so that the one of the repository stays.
+/// In a copy of what git has staged or committed, so that the lock file of the repository stays as it is.
 fn minimal(packages: &[Package]) -> Result<Vec<String>, Stop> {
-    let root = crate::workspace::root();
-    let lock = root.join("Cargo.lock");
-    let kept = std::fs::read(&lock).map_err(|error| Stop::failed(format!("{}: {error}", lock.display())))?;
+    let target = crate::workspace::root().join("target");
+    let copy = target.join("minimal-source");
+    match fs::remove_dir_all(&copy) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Stop::failed(format!("emptying {}: {error}", copy.display())));
+        }
+        _ => {}
+    }
+    let mut check_out = Command::new("git");
+    check_out.args(["checkout-index", "--all", "--prefix=target/minimal-source/"]);
     let mut update = process::nightly();
     update.args(["update", "--quiet", "-Z", "direct-minimal-versions"]);
-    let mut findings: Vec<String> = ran(update, "resolving the oldest versions").into_iter().collect();
-    if findings.is_empty() {
-        for package in packages {
-            let mut check = process::cargo();
-            check.args([
-                "check",
-                "--quiet",
-                "--locked",
-                "--target-dir",
-                "target/minimal",
-                "--package",
-                &package.name,
-            ]);
-            findings.extend(ran(check, &format!("{} with the oldest versions", package.name)));
+    let first = [(check_out, "copying what git has"), (update, "resolving the oldest versions")];
+    for ((mut command, what), folder) in first.into_iter().zip([crate::workspace::root(), &copy]) {
+        command.current_dir(folder);
+        if let Some(finding) = ran(command, what) {
+            return Ok(vec![finding]);
         }
     }
-    std::fs::write(&lock, kept)
-        .map_err(|error| Stop::failed(format!("restoring {}: {error}", lock.display())))?;
+    let mut findings = Vec::new();
+    for package in packages {
+        let mut check = process::cargo();
+        check.args(["check", "--quiet", "--locked", "--package", &package.name, "--target-dir"]);
+        check.arg(target.join("minimal")).current_dir(&copy);
+        findings.extend(ran(check, &format!("{} with the oldest versions", package.name)));
+    }
     Ok(findings)
 }
 
