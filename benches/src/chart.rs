@@ -1,10 +1,11 @@
 //! SVG charts of a run: bars with their quartiles for each area and kind of unit, lines for figures that grow with a number.
 //!
-//! Nothing is chosen by hand: figures whose names differ in one number only are a line over that number, all others are
+//! Six charts pick what they show by name, for README and book. In all others nothing is chosen by hand: figures whose names differ in one number only are a line over that number, all others are
 //! bars. Times share one chart whatever their unit, ratios another.
 
 mod axis;
 mod bars;
+mod chosen;
 mod lines;
 mod svg;
 mod value;
@@ -33,7 +34,7 @@ pub struct Chart {
 #[must_use]
 pub fn charts(run: &Run) -> Vec<Chart> {
     let about = about(run);
-    let mut charts = Vec::new();
+    let mut charts = chosen_charts(run, &about);
     let mut areas: Vec<&str> = run.figures.iter().map(|row| row.area.as_str()).collect();
     areas.dedup();
     for area in areas {
@@ -60,6 +61,27 @@ pub fn charts(run: &Run) -> Vec<Chart> {
                 });
             }
         }
+    }
+    charts
+}
+
+fn chosen_charts(run: &Run, about: &str) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for chosen in chosen::CHOSEN {
+        let rows: Vec<Row> =
+            run.figures.iter().filter(|row| row.area == chosen.area).map(in_nanoseconds).collect();
+        let rows: Vec<&Row> =
+            rows.iter().filter(|row| row.unit == chosen.unit && (chosen.takes)(&row.name)).collect();
+        if rows.len() < 2 {
+            continue;
+        }
+        let (series, alone) = lines::series(&rows);
+        let svg = if alone.is_empty() {
+            lines::draw(chosen.title, about, chosen.unit, &series)
+        } else {
+            bars::draw(chosen.title, about, &rows)
+        };
+        charts.push(Chart { file: chosen.file.to_owned(), svg });
     }
     charts
 }
@@ -140,8 +162,8 @@ mod tests {
             row("slab", "ring", "ns", 2.0),
         ]);
         let files: Vec<String> = charts(&run).into_iter().map(|chart| chart.file).collect();
-        assert_eq!(files, ["compile-time.svg", "compile-ratio.svg", "slab-time.svg"]);
-        let svg = &charts(&run)[0].svg;
+        assert_eq!(files, ["cache-hits.svg", "compile-time.svg", "compile-ratio.svg", "slab-time.svg"]);
+        let svg = &charts(&run)[1].svg;
         assert!(svg.contains("44.00 us") && svg.contains("35.00 ns"), "{svg}");
     }
 
@@ -154,9 +176,25 @@ mod tests {
         let charts = charts(&run(figures));
         assert_eq!(
             charts.iter().map(|chart| chart.file.as_str()).collect::<Vec<_>>(),
-            ["graph-time.svg", "graph-time-lines.svg"]
+            ["replay-cost.svg", "graph-time.svg", "graph-time-lines.svg"]
         );
-        assert!(charts[1].svg.contains("<polyline"), "{}", charts[1].svg);
+        assert!([0, 2].iter().all(|&at| charts[at].svg.contains("<polyline")), "{}", charts[2].svg);
+        assert!(charts[0].svg.contains("CPU time of one replay"), "{}", charts[0].svg);
+    }
+
+    #[test]
+    fn a_chosen_chart_shows_what_it_names_and_nothing_else() {
+        let run = run(vec![
+            row("launch", "bound launch", "ns", 2000.0),
+            row("launch", "launch through CuPy", "ns", 6000.0),
+            row("launch", "start to the first launch, raw", "ms", 138.0),
+            row("launch", "bound launch / CuPy", "ratio", 0.3),
+            row("slab", "ring / by hand", "ratio", 1.3),
+        ]);
+        let charts = charts(&run);
+        let cost = charts.iter().find(|chart| chart.file == "launch-cost.svg").unwrap();
+        assert!(cost.svg.contains("launch through CuPy") && !cost.svg.contains("138"), "{}", cost.svg);
+        assert!(charts.iter().all(|chart| chart.file != "allocators.svg"), "one figure is no comparison");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::env;
 use std::error::Error;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
+
+use crate::peers::{self, Python};
 
 /// Pinned, so that figures of different days compare with the same peer.
 const WHEELS: &[&str] = &["cuda-core==1.2.2", "cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1", "numpy"];
@@ -13,9 +14,7 @@ const FOLDER: &str = "peer-cuda-core-1.2.2";
 
 /// A running peer.
 pub(super) struct Peer {
-    child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    process: Python,
     about: String,
 }
 
@@ -49,19 +48,16 @@ impl Peer {
         Self::start("CuPy", command)
     }
 
-    fn start(name: &str, mut command: Command) -> Result<Self, Box<dyn Error>> {
-        let mut child = command.spawn()?;
-        let orders = child.stdin.take().ok_or("no standard input")?;
-        let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        let mut peer = Self { child, orders, answers, about: String::new() };
-        let said = peer.line()?;
+    fn start(name: &str, command: Command) -> Result<Self, Box<dyn Error>> {
+        let mut process = Python::start(command)?;
+        let said = process.line()?;
         if let Some(why) = said.strip_prefix("absent ") {
             return Err(why.into());
         }
         let told = said.strip_prefix("ready ").ok_or_else(|| format!("it says {said:?}"))?;
         let (version, cubin) = told.split_once(' ').ok_or("it says no size")?;
-        peer.about = format!("{name} {version} on the same source, cubin {cubin} bytes");
-        Ok(peer)
+        let about = format!("{name} {version} on the same source, cubin {cubin} bytes");
+        Ok(Self { process, about })
     }
 
     /// What it is.
@@ -71,23 +67,7 @@ impl Peer {
 
     /// Nanoseconds of one disk hit, by an order that its script knows.
     pub(super) fn hit_ns(&mut self, order: &str) -> Result<f64, Box<dyn Error>> {
-        writeln!(self.orders, "{order}")?;
-        Ok(self.line()?.parse()?)
-    }
-
-    fn line(&mut self) -> Result<String, Box<dyn Error>> {
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            return Err("it ended".into());
-        }
-        Ok(line.trim().to_owned())
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.ask(order)
     }
 }
 
@@ -98,13 +78,8 @@ fn python(script: &str, libraries: &Path) -> Command {
         search.push(":");
         search.push(more);
     }
-    let mut command = Command::new("python3");
-    command
-        .arg(crate::peers::script(script))
-        .env("LD_LIBRARY_PATH", search)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+    let mut command = peers::python(script);
+    command.env("LD_LIBRARY_PATH", search);
     command
 }
 
