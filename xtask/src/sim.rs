@@ -6,8 +6,7 @@ use std::process::Command;
 
 use crate::arguments::Arguments;
 use crate::ending::{Ending, Stop};
-use crate::toolchain::{self, Version};
-use crate::{probe, simulated};
+use crate::{probe, simulated, toolchain};
 
 const USAGE: &str = "\
 usage: cargo xtask sim -- COMMAND..
@@ -32,9 +31,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let mut command = Command::new(&program);
     command.args(words).envs(variables);
     if env::var_os("CUFORGE_NVRTC").is_none()
-        && let Some(nvrtc) = toolchain::present_here().into_iter().find(|made| made.version == Version::V12_9)
+        && let Some((name, folder)) = toolchain::variable()
     {
-        command.env("CUFORGE_NVRTC", nvrtc.root.join("nvidia/cuda_nvrtc/lib"));
+        command.env(name, folder);
     }
     let status = command
         .status()

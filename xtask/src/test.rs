@@ -4,6 +4,7 @@
 //! (`needs a GPU: clusters`). A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
 //! with the reason, where not: a test that did not run is never counted as passed.
 
+mod examples;
 pub(crate) mod libtest;
 pub(crate) mod programs;
 mod tally;
@@ -18,14 +19,13 @@ use tally::Tally;
 
 use crate::arguments::{Arguments, Item};
 use crate::ending::{Ending, Stop};
-use crate::process;
-use crate::simulated;
 use crate::toolchain::{self, Version};
+use crate::{process, simulated, workspace};
 
 const USAGE: &str = "\
 usage: cargo xtask test [--long]
 
-Runs all that can be tested without a GPU, doc examples included; fetches NVRTC, its headers and ptxas into
+Runs all that can be tested without a GPU, examples and those in the docs included; fetches NVRTC, its headers and ptxas into
 target/cuda/ when absent. --long runs soaks and sweeps at full length.";
 
 /// A test program that runs longer than this is stopped and has failed.
@@ -45,13 +45,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let missing = fetch();
     let simulated = simulated::variables(None)?;
     let limit = if long { LIMIT_LONG } else { LIMIT };
-    let rules = Rules { without_nvrtc: &missing, long, limit, simulated: &simulated };
+    let nvrtc = toolchain::variable();
+    let rules = Rules { without_nvrtc: &missing, nvrtc: nvrtc.as_ref(), long, limit, simulated: &simulated };
 
     let mut total = Tally::default();
     built("test programs", (EVERYTHING, &[]), &rules, &mut total)?;
     built("model checks", (MODEL_CHECKS, MODEL_CHECK_VARIABLES), &rules, &mut total)?;
+    every_example(&rules, &mut total)?;
     shown("doc examples", &mut total, || doc_examples(&rules));
     Ok(close(&total))
+}
+
+/// Builds the examples and runs each by its documented command.
+fn every_example(rules: &Rules<'_>, total: &mut Tally) -> Result<(), Stop> {
+    let Some(examples) = programs::build_examples()? else {
+        total.fail("the build of the examples");
+        return Ok(());
+    };
+    for example in &examples {
+        let scratch = examples::scratch(&workspace::root().join("target"), &example.name);
+        let name = format!("{} example {}", example.package, example.name);
+        shown(&name, total, || examples::run(example, &scratch, rules));
+    }
+    Ok(())
 }
 
 /// Makes sure of every pinned toolchain; those that cannot be made, each with the reason for which tests are skipped.

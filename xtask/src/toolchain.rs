@@ -176,6 +176,12 @@ pub(crate) fn present_here() -> Vec<Toolchain> {
     Version::ALL.iter().filter_map(|&version| present(&home(), version)).collect()
 }
 
+/// The variable that makes a program use the pinned NVRTC 12.9, and its value; `None` where that is not there.
+pub(crate) fn variable() -> Option<(&'static str, PathBuf)> {
+    let made = present_here().into_iter().find(|made| made.version == Version::V12_9)?;
+    Some(("CUFORGE_NVRTC", made.root.join("nvidia/cuda_nvrtc/lib")))
+}
+
 /// The toolchains of this workspace: `<workspace>/target/cuda`.
 pub(crate) fn home() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

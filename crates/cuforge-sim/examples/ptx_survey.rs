@@ -1,7 +1,7 @@
 //! What is in PTX files: instruction forms, those that the simulator does not run, mutants by operator, and how fast
 //! they parse.
 //!
-//! `cargo run --release -p cuforge-sim --example ptx_survey -- FILE..`; without files, the shipped test data.
+//! `cargo run --release -p cuforge-sim --example ptx_survey` surveys the shipped test data; files may be given instead.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,7 +16,7 @@ use cuforge_sim::{Program, mutate};
 /// Rounds of the speed measurement; the median is reported.
 const ROUNDS: usize = 31;
 /// Bytes that one round parses at least.
-const ROUND_BYTES: usize = 16 << 20;
+const ROUND_BYTES: usize = 4 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();

@@ -1,7 +1,7 @@
 //! Draws what an allocator does: a memory map, the same as JSON, and a timeline, for a made-up decoding loop.
 //!
-//! `cargo run -p cuforge-slab --example memory_map -- FOLDER` writes `map.svg`, `guarded.svg`, `map.json` and
-//! `timeline.svg` into FOLDER (by default `target/slab`).
+//! `cargo run -p cuforge-slab --example memory_map` writes `map.svg`, `guarded.svg`, `map.json` and `timeline.svg` into
+//! `target/slab`, or into the folder that is given.
 
 use std::error::Error;
 use std::fs;

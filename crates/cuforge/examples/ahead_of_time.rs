@@ -1,8 +1,9 @@
 //! Kernels compiled ahead of time, for machines without NVRTC: made on one machine, run on another from one file.
 //!
 //! `cargo run -p cuforge --example ahead_of_time -- make kernels.cuforge` where NVRTC is (no GPU needed), then
-//! `cargo run -p cuforge --example ahead_of_time -- run kernels.cuforge` where a GPU is (no NVRTC needed), or
-//! `cargo xtask sim -- cargo run -p cuforge --example ahead_of_time -- run kernels.cuforge` on any machine.
+//! `cargo run -p cuforge --example ahead_of_time -- run kernels.cuforge` where a GPU is (no NVRTC needed). On one machine
+//! without a GPU: `cargo xtask sim -- cargo run -p cuforge --example ahead_of_time -- make kernels.cuforge`, then
+//! `cargo xtask sim -- cargo run -p cuforge --example ahead_of_time -- run kernels.cuforge`.
 
 use std::env;
 use std::error::Error;

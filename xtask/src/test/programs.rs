@@ -32,6 +32,19 @@ impl Program {
     }
 }
 
+/// One example of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Example {
+    /// Its name.
+    pub(crate) name: String,
+    /// The package, by its folder.
+    pub(crate) package: String,
+    /// Its source file.
+    pub(crate) source: PathBuf,
+    /// The program itself.
+    pub(crate) executable: PathBuf,
+}
+
 /// Builds the test programs that `selection` names to cargo, with `variables` set; `None` when the build failed, after
 /// cargo has said why.
 ///
@@ -40,16 +53,42 @@ impl Program {
 /// Cargo could not be run, or its messages are not understood.
 pub(crate) fn build(selection: &[&str], variables: &[(&str, &str)]) -> Result<Option<Vec<Program>>, Stop> {
     let mut command = process::cargo();
-    command.args(["test", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
-    command.args(selection).envs(variables.iter().copied());
+    command.args(["test", "--no-run"]).args(selection).envs(variables.iter().copied());
+    Ok(messages(command)?.map(|messages| programs(&messages)))
+}
+
+/// Builds every example of the workspace; `None` when the build failed, after cargo has said why.
+///
+/// # Errors
+///
+/// As [`build`].
+pub(crate) fn build_examples() -> Result<Option<Vec<Example>>, Stop> {
+    let mut command = process::cargo();
+    command.args(["build", "--workspace", "--examples"]);
+    Ok(messages(command)?.map(|messages| examples(&messages)))
+}
+
+/// What cargo says of what it built; `None` when it could not build.
+fn messages(mut command: Command) -> Result<Option<Vec<Message>>, Stop> {
+    command.args(["--quiet", "--message-format=json-render-diagnostics"]);
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| Stop::failed(format!("cargo test --no-run cannot be run: {error}")))?;
+        .map_err(|error| Stop::failed(format!("cargo cannot be run: {error}")))?;
     if !output.status.success() {
         return Ok(None);
     }
-    programs(&String::from_utf8_lossy(&output.stdout)).map(Some)
+    read(&String::from_utf8_lossy(&output.stdout)).map(Some)
+}
+
+fn read(messages: &str) -> Result<Vec<Message>, Stop> {
+    let lines = messages.lines().filter(|line| line.starts_with('{'));
+    lines
+        .map(|line| {
+            serde_json::from_str(line)
+                .map_err(|error| Stop::failed(format!("a message of cargo is not understood: {error}")))
+        })
+        .collect()
 }
 
 #[derive(Deserialize)]
@@ -67,6 +106,8 @@ struct Message {
 struct Target {
     name: String,
     kind: Vec<String>,
+    #[serde(default)]
+    src_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -74,31 +115,54 @@ struct Profile {
     test: bool,
 }
 
-fn programs(messages: &str) -> Result<Vec<Program>, Stop> {
+impl Message {
+    /// Its program, what cargo calls it, and whether it is a test program; `None` if it tells of no program.
+    fn program(&self) -> Option<(&PathBuf, &Target, bool)> {
+        let (executable, target, profile) =
+            (self.executable.as_ref()?, self.target.as_ref()?, self.profile.as_ref()?);
+        (self.reason == "compiler-artifact").then_some((executable, target, profile.test))
+    }
+
+    /// The folder of its package, and that folder's name.
+    fn package(&self) -> (PathBuf, String) {
+        let folder = self.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        (folder, name)
+    }
+}
+
+fn examples(messages: &[Message]) -> Vec<Example> {
+    let mut examples: Vec<Example> = messages
+        .iter()
+        .filter_map(|message| {
+            let (executable, target, _) = message.program()?;
+            target.kind.iter().any(|kind| kind == "example").then(|| Example {
+                name: target.name.clone(),
+                package: message.package().1,
+                source: target.src_path.clone(),
+                executable: executable.clone(),
+            })
+        })
+        .collect();
+    examples.sort_by(|a, b| (&a.package, &a.name).cmp(&(&b.package, &b.name)));
+    examples
+}
+
+fn programs(messages: &[Message]) -> Vec<Program> {
     let mut programs = Vec::new();
-    for line in messages.lines().filter(|line| line.starts_with('{')) {
-        let message: Message = serde_json::from_str(line)
-            .map_err(|error| Stop::failed(format!("a message of cargo is not understood: {error}")))?;
-        let (Some(executable), Some(target), Some(profile)) =
-            (message.executable, message.target, message.profile)
-        else {
-            continue;
-        };
-        if message.reason != "compiler-artifact" || !profile.test {
-            continue;
-        }
-        let folder = message.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
-        let package = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    for message in messages {
+        let Some((executable, target, true)) = message.program() else { continue };
+        let (folder, package) = message.package();
         let kind = target.kind.first().map_or("", String::as_str);
         let name = match kind {
             "test" => format!("{package} tests/{}", target.name),
             "bin" | "example" => format!("{package} {kind} {}", target.name),
             _ => package.clone(),
         };
-        programs.push(Program { name, executable, folder, package });
+        programs.push(Program { name, executable: executable.clone(), folder, package });
     }
     programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(programs)
+    programs
 }
 
 /// What decides which ignored tests run, and for how long anything may.
@@ -106,6 +170,8 @@ fn programs(messages: &str) -> Result<Vec<Program>, Stop> {
 pub(crate) struct Rules<'a> {
     /// The pinned NVRTC versions that are not to be had, each with why.
     pub(crate) without_nvrtc: &'a [(&'static str, String)],
+    /// The variable that names the pinned NVRTC to a program, and its value; `None` when there is none.
+    pub(crate) nvrtc: Option<&'a (&'static str, PathBuf)>,
     /// Whether tests that are only run at full length do run.
     pub(crate) long: bool,
     /// When a test program is stopped.
@@ -266,7 +332,13 @@ mod tests {
     const PLAIN: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs NVRTC\ntest result: ok.\n";
 
     fn rules<'a>(without: &'a [(&'static str, String)]) -> Rules<'a> {
-        Rules { without_nvrtc: without, long: false, limit: Duration::from_secs(60), simulated: &[] }
+        Rules {
+            without_nvrtc: without,
+            nvrtc: None,
+            long: false,
+            limit: Duration::from_secs(60),
+            simulated: &[],
+        }
     }
 
     #[test]
@@ -352,7 +424,24 @@ mod tests {
         ]
         .join("\n");
         let names: Vec<String> =
-            programs(&messages).unwrap().into_iter().map(|program| program.name).collect();
+            programs(&read(&messages).unwrap()).into_iter().map(|program| program.name).collect();
         assert_eq!(names, ["x", "x tests/defects"]);
+    }
+
+    #[test]
+    fn examples_are_told_with_their_package_and_their_source() {
+        let messages = [
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/x/Cargo.toml","target":{"name":"x","kind":["lib"],"src_path":"/w/crates/x/src/lib.rs"},"profile":{"test":false},"executable":null}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/x/Cargo.toml","target":{"name":"first","kind":["example"],"src_path":"/w/crates/x/examples/first.rs"},"profile":{"test":false},"executable":"/t/first"}"#,
+        ]
+        .join("\n");
+        let first = Example {
+            name: "first".to_owned(),
+            package: "x".to_owned(),
+            source: "/w/crates/x/examples/first.rs".into(),
+            executable: "/t/first".into(),
+        };
+        assert_eq!(examples(&read(&messages).unwrap()), [first]);
+        assert!(read("{ no message }").is_err());
     }
 }

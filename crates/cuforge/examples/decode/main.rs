@@ -1,30 +1,33 @@
 //! A transformer's decode step three ways: plain launches, a replayed graph with a slot, and a loop on the device. All
 //! three give the same tokens.
 //!
-//! `cargo run --release -p cuforge --example decode`
+//! `cargo run --release -p cuforge --example decode` on a machine with a GPU, 200 tokens, and
+//! `cargo xtask sim -- cargo run -p cuforge --example decode -- 4` on any machine, four of them.
 
 mod model;
 
 use cuforge::Session;
 use model::{CAPACITY, Decoder};
+use std::env;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 /// What the sequence begins with.
 const PROMPT: [u32; 4] = [17, 404, 42, 7];
 
-/// Tokens to generate.
+/// Tokens to generate unless the first argument says how many.
 const WANTED: u32 = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut session = Session::builder().slab_bytes(64 << 20).build()?;
     println!("device       {}", session.device().adapter().name);
-    let ways = every_way(&mut session, WANTED)?;
+    let wanted = env::args().nth(1).map_or(Ok(WANTED), |text| text.parse())?;
+    let ways = every_way(&mut session, wanted)?;
     let first = &ways[0].tokens;
     let shown: Vec<String> = first.iter().take(12).map(ToString::to_string).collect();
     println!("tokens       {} ..", shown.join(" "));
     for way in &ways {
-        let each = way.time.as_secs_f64() * 1e6 / f64::from(WANTED);
+        let each = way.time.as_secs_f64() * 1e6 / way.tokens.len() as f64;
         let same = if way.tokens == *first { "same tokens" } else { "OTHER TOKENS" };
         println!("{:12} {each:8.1} us a token, {same}", way.name);
     }

@@ -1,6 +1,6 @@
 //! Bring your own allocator: implement the trait, run the conformance suite, hand it to whatever takes a box.
 //!
-//! `cargo run -p cuforge-slab --example swap_the_allocator`, and `cargo test -p cuforge-slab --examples` for the suite.
+//! `cargo run -p cuforge-slab --example own_allocator`, and `cargo test -p cuforge-slab --examples` for the suite.
 
 use cuforge_core::{
     Grant, Handle, Ledger, LedgerLimits, Misuse, Progress, QueueId, Refusal, Request, SlabAllocator, Stamp,
