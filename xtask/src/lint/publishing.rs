@@ -1,4 +1,4 @@
-//! What a crate must say of itself before it can be published: the registry's card, a README, how docs.rs builds it.
+//! What a crate must bring before it can be published: the registry's card, a README, its licences, how docs.rs builds it.
 
 use std::path::Path;
 
@@ -6,6 +6,9 @@ use crate::metadata::Package;
 
 /// A registry takes no more of either.
 const KEYWORDS: usize = 5;
+
+/// The texts of what `MIT OR Apache-2.0` names: who gets the crate alone must get them with it.
+const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Every finding in the manifests of `packages`; `toolchain` is the text of `rust-toolchain.toml`, and `exists` tells
 /// whether a file beside a manifest is there.
@@ -34,6 +37,9 @@ pub(crate) fn findings(packages: &[Package], toolchain: &str, exists: &dyn Fn(&P
             && !exists(&folder.join(readme))
         {
             findings.push(format!("{}: there is no {}", package.name, readme.display()));
+        }
+        for licence in LICENCES.iter().filter(|name| !exists(&folder.join(name))) {
+            findings.push(format!("{}: there is no {licence}", package.name));
         }
         if card.keywords.len() > KEYWORDS || card.categories.len() > KEYWORDS {
             findings.push(format!("{}: more than {KEYWORDS} keywords or categories", package.name));
@@ -64,7 +70,11 @@ mod tests {
         "metadata": {"docs": {"rs": {"targets": ["x86_64-unknown-linux-gnu"]}}}"#;
 
     fn found(fields: &str) -> Vec<String> {
-        let there = |path: &Path| path == Path::new("/w/x/README.md");
+        let there = |path: &Path| {
+            ["README.md", "LICENSE-MIT", "LICENSE-APACHE"]
+                .iter()
+                .any(|name| path == Path::new("/w/x").join(name))
+        };
         findings(&[package(fields)], "channel = \"1.95.0\"", &there)
     }
 
@@ -74,6 +84,8 @@ mod tests {
         assert_eq!(found("").len(), 8);
         let other = found(&WHOLE.replace("README.md", "OTHER.md"));
         assert_eq!(other, ["x: there is no OTHER.md"]);
+        let bare = findings(&[package(WHOLE)], "channel = \"1.95.0\"", &|path| path.ends_with("README.md"));
+        assert_eq!(bare, ["x: there is no LICENSE-MIT", "x: there is no LICENSE-APACHE"]);
     }
 
     #[test]
