@@ -1,5 +1,5 @@
-//! Links in Markdown files: each leads to a file that is there, a heading that is there, and each page of the book is in
-//! its table of contents.
+//! Markdown files: each link leads to a file and a heading that are there, each page of the book stands once in its table
+//! of contents, and what a page shows in Rust is compiled.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,6 +10,11 @@ const BOOK: &str = "docs";
 /// Its table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
+/// The source that compiles what the pages show.
+const EXAMPLES: &str = "tests/src/book.rs";
+/// How a link to a file of the repository begins where a relative one would leave the book.
+const HERE: &str = "https://github.com/cuforge/cuforge/blob/main/";
+
 /// Every finding in the Markdown files of `files`, which lie below `root`.
 pub(crate) fn findings(root: &Path, files: &[TextFile]) -> Vec<String> {
     let pages: Vec<&TextFile> = files
@@ -17,7 +22,8 @@ pub(crate) fn findings(root: &Path, files: &[TextFile]) -> Vec<String> {
         .filter(|file| file.path.extension().is_some_and(|extension| extension == "md"))
         .collect();
     let mut findings: Vec<String> = pages.iter().flat_map(|page| broken(root, page, &pages)).collect();
-    findings.extend(not_in_the_book(&pages));
+    findings.extend(contents(&pages));
+    findings.extend(uncompiled(&pages, files));
     findings
 }
 
@@ -25,6 +31,12 @@ pub(crate) fn findings(root: &Path, files: &[TextFile]) -> Vec<String> {
 fn broken(root: &Path, page: &TextFile, pages: &[&TextFile]) -> Vec<String> {
     let mut findings = Vec::new();
     for link in links(&page.text) {
+        if let Some(file) = link.strip_prefix(HERE) {
+            if !root.join(file).exists() {
+                findings.push(format!("{}: the link to {link} leads nowhere", page.path.display()));
+            }
+            continue;
+        }
         if link.contains("://") || link.starts_with("mailto:") {
             continue;
         }
@@ -44,18 +56,37 @@ fn broken(root: &Path, page: &TextFile, pages: &[&TextFile]) -> Vec<String> {
     findings
 }
 
-/// Pages of the book that its table of contents does not list: nobody would find them.
-fn not_in_the_book(pages: &[&TextFile]) -> Vec<String> {
+/// Pages of the book that its table of contents does not list, which nobody would find, or lists twice, which mdBook
+/// does not take.
+fn contents(pages: &[&TextFile]) -> Vec<String> {
     let Some(summary) = pages.iter().find(|page| page.path == Path::new(SUMMARY)) else {
         return vec![format!("{SUMMARY} is missing")];
     };
     let listed: Vec<PathBuf> = links(&summary.text).map(|link| beside(&summary.path, link)).collect();
+    let in_the_book = pages.iter().filter(|page| page.path.starts_with(BOOK) && page.path != summary.path);
+    in_the_book
+        .filter_map(|page| {
+            let said = match listed.iter().filter(|path| **path == page.path).count() {
+                0 => "not",
+                1 => return None,
+                _ => "more than once",
+            };
+            Some(format!("{}: {said} in {SUMMARY}", page.path.display()))
+        })
+        .collect()
+}
+
+/// Pages that show Rust which nothing compiles.
+fn uncompiled(pages: &[&TextFile], files: &[TextFile]) -> Vec<String> {
+    let compiled = files.iter().find(|file| file.path == Path::new(EXAMPLES));
     pages
         .iter()
+        .filter(|page| page.text.lines().any(|line| line.starts_with("```rust")))
         .filter(|page| {
-            page.path.starts_with(BOOK) && page.path != summary.path && !listed.contains(&page.path)
+            let name = format!("\"../../{}\"", page.path.display());
+            !compiled.is_some_and(|file| file.text.contains(&name))
         })
-        .map(|page| format!("{}: not in {SUMMARY}", page.path.display()))
+        .map(|page| format!("{}: its Rust is not compiled by {EXAMPLES}", page.path.display()))
         .collect()
 }
 
@@ -130,12 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nowhere_a_wrong_heading_and_a_page_without_a_place_are_found() {
+    fn a_link_to_nowhere_a_wrong_heading_a_page_without_one_place_and_uncompiled_code_are_found() {
         let root = std::env::temp_dir().join(format!("cuforge-links-{}", std::process::id()));
         fs::create_dir_all(root.join("docs/how-to")).unwrap();
         fs::write(root.join("README.md"), "[a](docs/how-to/a.md#wrong) [b](b.md) [c](https://x.y)").unwrap();
-        fs::write(root.join("docs/SUMMARY.md"), "[a](how-to/a.md)").unwrap();
-        fs::write(root.join("docs/how-to/a.md"), "# Right\n[up](../../README.md) [self](#right)").unwrap();
+        fs::create_dir_all(root.join("tests/src")).unwrap();
+        fs::write(root.join(EXAMPLES), "b: \"../../docs/b.md\";").unwrap();
+        fs::write(root.join("docs/SUMMARY.md"), "[a](how-to/a.md) [b](b.md) [again](b.md)").unwrap();
+        fs::write(
+            root.join("docs/how-to/a.md"),
+            "# Right\n[up](../../README.md) [self](#right)\n```rust\n```\n",
+        )
+        .unwrap();
+        fs::write(root.join("docs/b.md"), format!("```rust\n```\n[x]({HERE}README.md) [y]({HERE}gone.rs)"))
+            .unwrap();
         fs::write(root.join("docs/how-to/lost.md"), "# Lost").unwrap();
         let found = findings(&root, &tidy::files(&root));
         fs::remove_dir_all(&root).unwrap();
@@ -144,7 +183,10 @@ mod tests {
             [
                 "README.md: docs/how-to/a.md has no heading wrong",
                 "README.md: the link to b.md leads nowhere",
+                &format!("docs/b.md: the link to {HERE}gone.rs leads nowhere"),
+                "docs/b.md: more than once in docs/SUMMARY.md",
                 "docs/how-to/lost.md: not in docs/SUMMARY.md",
+                "docs/how-to/a.md: its Rust is not compiled by tests/src/book.rs",
             ]
         );
     }
