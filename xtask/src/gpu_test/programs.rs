@@ -15,8 +15,6 @@ use crate::test::programs;
 const SELECTION: &[&str] = &["--package", "cuforge-tests", "--test", "gpu_*"];
 /// What `needs a GPU: soak` marks: minutes of work, hours under a sanitizer.
 const SOAK: &str = "soak";
-/// What `needs a GPU: faults on purpose` marks: a sanitizer would report the fault as a finding.
-const FAULTS: &str = "faults on purpose";
 /// A program that takes longer to list its tests hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -33,14 +31,15 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Whether it loses its device by design.
-    pub(super) fn faults_on_purpose(&self) -> bool {
-        self.special.as_deref().is_some_and(|special| special.starts_with(FAULTS))
+    /// Whether it needs silicon: what it is about is not on the simulated device, or would take it hours.
+    pub(super) fn needs_silicon(&self) -> bool {
+        self.special.as_deref().is_some_and(|special| !programs::BARE.contains(&special))
     }
 
-    /// Whether no run under a sanitizer is made of it: a soak, or one that faults on purpose.
+    /// Whether no run under a sanitizer is made of it: a soak, or a test of [`programs::BARE`].
     pub(super) fn is_none_for_a_sanitizer(&self) -> bool {
-        self.faults_on_purpose() || self.special.as_deref().is_some_and(|special| special.starts_with(SOAK))
+        let special = self.special.as_deref();
+        special.is_some_and(|special| special.starts_with(SOAK) || programs::BARE.contains(&special))
     }
 }
 
@@ -148,18 +147,28 @@ mod tests {
     }
 
     #[test]
-    fn a_sanitizer_takes_neither_soaks_nor_faults_on_purpose_and_everything_else() {
+    fn a_mark_says_whether_a_sanitizer_and_whether_the_simulated_device_takes_a_test() {
         let case = |special: Option<&str>| Case {
             name: "p::a".into(),
             test: "a".into(),
             program: "/bin/true".into(),
             special: special.map(str::to_owned),
         };
-        for special in ["soak", "soak: 9 rounds", "faults on purpose"] {
-            assert!(case(Some(special)).is_none_for_a_sanitizer(), "{special}");
+        for (special, bare, silicon) in [
+            (Some("soak"), true, true),
+            (Some("soak: 9 rounds"), true, true),
+            (Some("faults on purpose"), true, false),
+            (Some("loops on the device"), true, false),
+            (Some("clusters"), false, true),
+            (None, false, false),
+        ] {
+            let case = case(special);
+            assert_eq!(
+                (case.is_none_for_a_sanitizer(), case.needs_silicon()),
+                (bare, silicon),
+                "{special:?}"
+            );
         }
-        assert!(!case(Some("clusters")).is_none_for_a_sanitizer());
-        assert!(!case(None).is_none_for_a_sanitizer());
     }
 
     #[test]

@@ -70,8 +70,9 @@ pub(super) fn run(cases: &[Case], slots: &[Slot], rules: &Rules<'_>) -> Vec<Reco
 
 /// Runs one test, unless it is one that does not run on this ground.
 fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
-    if let Some(why) = needs_silicon(case, rules) {
-        return Record::without_a_run(&case.name, Outcome::Skipped, &why);
+    if rules.simulated && case.needs_silicon() {
+        let why = case.special.as_deref().unwrap_or_default();
+        return Record::without_a_run(&case.name, Outcome::Skipped, why);
     }
     let folder = rules.scratch.join(case.name.replace("::", "."));
     let start = Instant::now();
@@ -88,12 +89,6 @@ fn one(case: &Case, slot: &Slot, rules: &Rules<'_>) -> Record {
     // What is left of it goes with the scratch folder at the end.
     let _ = fs::remove_dir_all(&folder);
     record
-}
-
-/// Why a test that would run elsewhere does not run on this ground; what a sanitizer leaves out never comes here.
-fn needs_silicon(case: &Case, rules: &Rules<'_>) -> Option<String> {
-    let special = case.special.as_deref()?;
-    (rules.simulated && !case.faults_on_purpose()).then(|| special.to_owned())
 }
 
 fn command(case: &Case, slot: &Slot, rules: &Rules<'_>, folder: &Path) -> Command {
@@ -214,35 +209,6 @@ mod tests {
         assert!(run(&[], std::slice::from_ref(&slot), &rules).is_empty());
         let without = run(&[case("a"), case("b")], &[], &rules);
         assert!(without.iter().all(|record| record.outcome == Outcome::NotRun), "{without:?}");
-    }
-
-    #[test]
-    fn what_needs_silicon_is_skipped_on_the_simulated_device_and_a_fault_on_purpose_is_not() {
-        let scratch = std::env::temp_dir();
-        let skipped = |special: Option<&str>, simulated: bool| {
-            let case = Case {
-                name: "p::a".to_owned(),
-                test: "a".to_owned(),
-                program: "/bin/true".into(),
-                special: special.map(str::to_owned),
-            };
-            let rules = Rules {
-                limit: Duration::from_secs(60),
-                sanitizer: None,
-                simulated,
-                variables: &[],
-                scratch: &scratch,
-                well: &|_| true,
-                told: &|_| {},
-            };
-            needs_silicon(&case, &rules)
-        };
-        for special in [Some("soak: 9 rounds"), Some("clusters")] {
-            assert_eq!(skipped(special, true).as_deref(), special);
-            assert_eq!(skipped(special, false), None);
-        }
-        assert_eq!(skipped(Some("faults on purpose"), true), None);
-        assert_eq!(skipped(None, true), None);
     }
 
     #[test]

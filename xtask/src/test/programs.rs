@@ -180,9 +180,16 @@ pub(crate) struct Rules<'a> {
     pub(crate) simulated: &'a [(String, String)],
 }
 
-/// Tests that say this, and no more, run on the simulated device as well; one that says something else (`needs a GPU: why`)
-/// needs silicon.
-const FOR_A_GPU: [&str; 2] = ["needs a GPU", "needs a GPU: faults on purpose"];
+/// What `needs a GPU: WHY` says of tests that run on every device, the simulated one too, and not under a sanitizer. It
+/// would report a fault on purpose; and it does not follow the body of a loop on the device.
+pub(crate) const BARE: [&str; 2] = ["faults on purpose", "loops on the device"];
+
+/// Whether a test that is ignored for `reason` runs on the simulated device as well; one that says something else of the
+/// GPU that it needs is for silicon.
+fn is_for_any_gpu(reason: &str) -> bool {
+    let why = reason.strip_prefix("needs a GPU");
+    why.is_some_and(|why| why.is_empty() || why.strip_prefix(": ").is_some_and(|why| BARE.contains(&why)))
+}
 
 impl Rules<'_> {
     /// Whether a test that is ignored for `reason` can run here after all.
@@ -266,7 +273,7 @@ fn run_with(rules: &Rules<'_>, start: &mut Start<'_>) -> Tally {
         output.outcomes.extend(second.outcomes);
         output.closed &= second.closed;
     }
-    let for_a_gpu = |outcome: &Outcome| matches!(outcome, Outcome::Ignored(reason) if FOR_A_GPU.contains(&reason.as_str()));
+    let for_a_gpu = |outcome: &Outcome| matches!(outcome, Outcome::Ignored(reason) if is_for_any_gpu(reason));
     let mut simulated: Vec<String> = Vec::new();
     if !rules.simulated.is_empty() {
         let found = output.outcomes.iter().filter(|(_, outcome)| for_a_gpu(outcome));
