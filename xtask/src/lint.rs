@@ -109,9 +109,17 @@ fn tidy_findings(packages: &[Package]) -> Vec<String> {
 }
 
 fn publishing_findings(packages: &[Package]) -> Vec<String> {
-    match fs::read_to_string(workspace::root().join("rust-toolchain.toml")) {
-        Ok(toolchain) => publishing::findings(packages, &toolchain, &|path| path.is_file()),
-        Err(error) => vec![format!("rust-toolchain.toml cannot be read: {error}")],
+    let read = |path: &str| {
+        fs::read_to_string(workspace::root().join(path))
+            .map_err(|error| format!("{path} cannot be read: {error}"))
+    };
+    match (read("rust-toolchain.toml"), read("docs/reference/features.md")) {
+        (Ok(toolchain), Ok(page)) => {
+            let mut findings = publishing::findings(packages, &toolchain, &|path| path.is_file());
+            findings.extend(publishing::features_without_a_row(packages, &page));
+            findings
+        }
+        (toolchain, page) => [toolchain.err(), page.err()].into_iter().flatten().collect(),
     }
 }
 

@@ -55,6 +55,22 @@ pub(crate) fn findings(packages: &[Package], toolchain: &str, exists: &dyn Fn(&P
     findings
 }
 
+/// Features of `packages` that `page`, the reference of features, has no row for: a row names the crate and the feature, both
+/// in backticks.
+pub(crate) fn features_without_a_row(packages: &[Package], page: &str) -> Vec<String> {
+    let has = |row: &str, name: &str| row.contains(&format!("`{name}`"));
+    let mut findings = Vec::new();
+    for package in packages.iter().filter(|package| package.is_published()) {
+        for feature in package.features.keys().filter(|feature| *feature != "default") {
+            let mut rows = page.lines().filter(|line| line.starts_with('|'));
+            if !rows.any(|row| has(row, &package.name) && has(row, feature)) {
+                findings.push(format!("{}: feature {feature} has no row in the reference", package.name));
+            }
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +110,14 @@ mod tests {
             found(&WHOLE.replace("1.95", "1.80")),
             ["x: rust-version 1.80 is not the pinned toolchain"]
         );
+    }
+
+    #[test]
+    fn every_feature_has_a_row_in_the_reference_with_its_crate() {
+        let packages = [package(r#", "features": {"default": [], "nvtx": [], "wide": []}"#)];
+        let found = |page: &str| features_without_a_row(&packages, page);
+        assert_eq!(found("| `x`, `y` | `nvtx` | |\n| `x` | `wide` | |"), Vec::<String>::new());
+        assert_eq!(found("| `y` | `nvtx` | |\n`x` and `wide`").len(), 2);
     }
 
     #[test]
