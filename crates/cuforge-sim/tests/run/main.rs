@@ -7,6 +7,7 @@ mod bounds;
 mod calls;
 mod clusters;
 mod conflicts;
+mod conformance;
 mod determinism;
 mod flow;
 mod forms;
