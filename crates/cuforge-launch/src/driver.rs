@@ -22,7 +22,7 @@ const LIBRARIES: &[&str] = &["nvcuda.dll"];
 #[cfg(not(windows))]
 const LIBRARIES: &[&str] = &["libcuda.so.1", "libcuda.so"];
 
-/// A CUDA driver: found, initialised, and new enough. `Copy`; the library stays loaded until the process ends.
+/// A CUDA driver: found, initialised, and new enough. `Copy`, `Send`, `Sync`; the library stays loaded until the process ends.
 ///
 /// ```
 /// use cuforge_launch::{Driver, LaunchError};

@@ -237,6 +237,7 @@ impl Gate {
     ///
     /// The driver (580.159.04) takes new parameters of kernel nodes only then; without a context it dies.
     pub(crate) fn within_context(&self) -> Result<Option<Entered<'_>>, LaunchError> {
+        self.alive()?;
         let mut current = ptr::null_mut();
         // SAFETY: the pointer is valid for one handle.
         let asked = unsafe { self.api().ctx_current(&raw mut current) };

@@ -25,9 +25,15 @@ impl Device {
     /// panics where there is none, meets what it expects.
     ///
     /// # Errors
-    /// [`LaunchError::DeviceLost`]; [`LaunchError::Unsupported`] where cudarc cannot make its context.
+    /// [`LaunchError::DeviceLost`]; [`LaunchError::Unsupported`] on a driver that is not the system's, which is the one
+    /// that cudarc finds, and where cudarc cannot make its context.
     pub fn to_cudarc(&self) -> Result<Arc<CudaContext>, LaunchError> {
         self.gate().alive()?;
+        // On a machine without a driver of that name cudarc would panic, and on one with another give a foreign context.
+        if !Driver::load().is_ok_and(|found| found.library() == self.driver().library()) {
+            let why = "the device is on a driver that cudarc does not find";
+            return Err(LaunchError::Unsupported { what: "a cudarc context", why });
+        }
         CudaContext::new(self.ordinal() as usize).map_err(|_| LaunchError::Unsupported {
             what: "a cudarc context",
             why: "cudarc could not retain the primary context",

@@ -240,6 +240,7 @@ impl BoundLaunch {
 
     /// Brings the graph in line with arguments and geometry; one that cannot be is given up for plain launches.
     fn renew(&mut self) -> Result<(), LaunchError> {
+        self.held.pipeline.built.gate.alive()?;
         // An empty launch is none, so the node keeps what it has until there is one again.
         if self.geometry.is_empty() {
             return Ok(());

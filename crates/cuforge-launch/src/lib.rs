@@ -96,3 +96,56 @@ pub use slab::{Slab, SlabOptions};
 pub use stream::Stream;
 pub use submit::Submit;
 pub use upload::{Unsent, Upload};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the type has the marker two items could be meant, and this does not compile.
+    macro_rules! is_not {
+        ($type:ty: $marker:ident) => {{
+            trait Either<Which> {
+                fn found() {}
+            }
+            struct Marked;
+            impl<T: ?Sized> Either<()> for T {}
+            impl<T: ?Sized + $marker> Either<Marked> for T {}
+            <$type as Either<_>>::found();
+        }};
+    }
+
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+
+    #[test]
+    fn types_are_moved_and_shared_between_threads_as_their_pages_say() {
+        is_shared::<Driver>();
+        is_shared::<Device>();
+        is_shared::<Slab>();
+        is_shared::<Pipeline>();
+        is_shared::<PinnedBuffer>();
+        is_shared::<MappedWords>();
+        is_shared::<Recording>();
+        is_shared::<LaunchError>();
+        moves::<Stream>();
+        moves::<BoundLaunch>();
+        moves::<Upload>();
+        moves::<OwnedUpload<Vec<u8>>>();
+        moves::<Unsent>();
+        moves::<Readback>();
+        moves::<Mailbox>();
+        moves::<Prefetcher>();
+        moves::<Prefetched>();
+        moves::<Graph>();
+        moves::<GraphCache<u32>>();
+        moves::<Condition>();
+        moves::<ParameterBlock>();
+        moves::<ResultRing>();
+        moves::<DeviceLoop>();
+        // One thread submits to a stream at a time, and the thread that begins a capture ends it.
+        is_not!(Stream: Sync);
+        is_not!(Prefetcher: Sync);
+        is_not!(Capture<'static>: Send);
+        is_not!(CaptureScope<'static>: Send);
+    }
+}

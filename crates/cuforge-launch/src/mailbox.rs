@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-/// Words that arrive without a synchronize: the device copies them into host memory, then marks them as posted.
+/// Words that arrive without a synchronize. `Send`. The device copies them into host memory, then marks them as posted.
 ///
 /// One post at a time: posting again before the last post was read waits for it first. Dropping the mailbox waits for
 /// nothing: a post in flight lands in memory that is freed when the device is idle.
@@ -48,10 +48,10 @@ impl Mailbox {
     /// # Errors
     /// [`LaunchError::DeviceLost`].
     pub fn wait(&mut self) -> Result<&[u8], LaunchError> {
-        match self.posted.take() {
-            Some((line, epoch)) => line.wait_epoch(epoch)?,
-            None => return Ok(&[]),
-        }
+        let Some((line, epoch)) = &self.posted else { return Ok(&[]) };
+        // A post that could not be waited for is still on its way.
+        line.wait_epoch(*epoch)?;
+        self.posted = None;
         Ok(&self.memory.as_slice()[..self.bytes])
     }
 

@@ -25,7 +25,7 @@ const READ: u8 = 3;
 const LOST: u8 = 4;
 const SEALED: u8 = 5;
 
-/// Device buffers in turn, filled on a stream of their own while compute reads others.
+/// Device buffers in turn, filled on a stream of their own while compute reads others. `Send`, not `Sync`.
 ///
 /// A copy into a buffer waits on the device for the compute that still reads it; compute waits for the copy. The host
 /// waits for neither. Both guards hang on the [`Prefetched`] lease, so they cannot be forgotten: a buffer is filled
@@ -64,7 +64,7 @@ struct Guard {
     pin: Option<Lease>,
 }
 
-/// A filled buffer, leased to the compute of one stream. Dropping it lets the buffer be filled again, behind everything
+/// A filled buffer, leased to the compute of one stream. `Send`. Dropping it lets the buffer be filled again, behind everything
 /// that the stream was given until then.
 #[must_use = "dropping it gives the buffer back"]
 pub struct Prefetched {

@@ -236,6 +236,7 @@ impl Slab {
     /// [`LaunchError::Driver`] (out of memory).
     pub fn grow(&self, extra_bytes: u64) -> Result<u64, LaunchError> {
         range!("grow slab");
+        self.device().gate().alive()?;
         let mut range = self.shared.range.lock();
         let capacity = self.shared.ledger.lock().ledger().stats().capacity_bytes;
         let cannot = LaunchError::CannotGrow {

@@ -228,6 +228,7 @@ impl Stream {
 
     /// An event at the end of what was submitted so far.
     pub(crate) fn mark(&mut self) -> Result<Event, LaunchError> {
+        self.line.gate().alive()?;
         self.line.not_capturing()?;
         self.join_courier();
         let event = self.device().events().take(false)?;
@@ -237,6 +238,7 @@ impl Stream {
     }
 
     pub(crate) fn hold_for(&mut self, event: &Event) -> Result<(), LaunchError> {
+        self.line.gate().alive()?;
         self.line.not_capturing()?;
         self.join_courier();
         // SAFETY: the stream is alive; events are waited for across streams of one driver.
@@ -439,8 +441,8 @@ impl Drop for Stream {
         // Whoever holds stamps of the open epoch learns of its end from this last seal; on a lost device nobody does.
         // While the courier submits the open epoch is empty, and the letter seals the ones before.
         if self.posted.is_none()
-            && let Err(error) = self.seal()
             && self.line.device.lost().is_none()
+            && let Err(error) = self.seal()
         {
             tracing::warn!(%error, "a dropped stream could not seal its last epoch");
         }

@@ -8,7 +8,7 @@ use cuforge_core::BufferView;
 use std::fmt;
 use std::sync::Arc;
 
-/// An upload in flight. It holds the source, so that nobody writes it meanwhile.
+/// An upload in flight. `Send`. It holds the source, so that nobody writes it meanwhile.
 ///
 /// Dropping it waits for nothing and stops nothing: the source's memory is then freed when the device is idle.
 #[must_use = "wait for it to have the source back"]

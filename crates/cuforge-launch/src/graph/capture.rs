@@ -145,6 +145,7 @@ impl<'s> Capture<'s> {
         self.ended = true;
         let mut recorder = self.scope.recorder().borrow_mut();
         let template = recorder.end(self.scope.line().raw())?;
+        recorder.gate.alive()?;
         recorder.census(&template)?;
         recorder.read_priorities()?;
         Ok(Recording::new(template, std::mem::take(&mut recorder.recorded)))

@@ -26,7 +26,7 @@ use std::sync::Arc;
 const CONDITIONAL: i32 = 13;
 const ASSIGN_DEFAULT: u32 = 1;
 
-/// A 32-bit word on the device that kernels write and conditional nodes obey.
+/// A 32-bit word on the device that kernels write and conditional nodes obey. `Send`.
 pub struct Condition {
     word: PinnedView,
     set: Pipeline,

@@ -12,7 +12,7 @@ use cuforge_core::BufferView;
 use std::fmt;
 use std::sync::Arc;
 
-/// A loop that is ready to run.
+/// A loop that is ready to run. `Send`.
 ///
 /// Its body runs at least once, and again while the word is not 0 after it, at most so often as it was made for. The
 /// word is read after each iteration and not set back: whoever starts a run sets it. Results stream to the host through

@@ -15,7 +15,7 @@ use cuforge_core::{Access, Arguments, BufferView};
 use std::fmt;
 use std::sync::Arc;
 
-/// Device bytes that the host sets anew for each replay of one graph.
+/// Device bytes that the host sets anew for each replay of one graph. `Send`.
 ///
 /// [`CaptureScope::feed`](crate::CaptureScope::feed) puts a small kernel into the capture; kernels after it find the
 /// values in the block's view. Each replay takes along what [`set`](Self::set) was told last, through a ring of 64

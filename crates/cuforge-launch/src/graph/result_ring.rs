@@ -23,7 +23,7 @@ use std::thread;
 /// Polls between two looks at the stream: a fault never posts.
 const POLLS: u32 = 2_000;
 
-/// Results that arrive without a synchronize, in the order in which the device posts them.
+/// Results that arrive without a synchronize, in the order in which the device posts them. `Send`.
 ///
 /// [`CaptureScope::post`](crate::CaptureScope::post) puts a small kernel into the capture that copies a view into the
 /// next slot of mapped memory and marks it. A replay is refused rather than let it write over what was not taken.

@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// `CU_STREAM_SET_CAPTURE_DEPENDENCIES`.
 const SET: u32 = 1;
 
-/// What a capture records to: one stream of it. Launches go to it as they go to a stream.
+/// What a capture records to: one stream of it. Launches go to it as they go to a stream. Not
+/// `Send`.
 ///
 /// Made by [`Stream::capture`], and by [`fork`](Self::fork) for the branches. It has no method for what a capture does
 /// not allow.
