@@ -6,6 +6,7 @@ use cuforge_sim::ptx::{Edit, Module};
 use crate::build::Build;
 use crate::case::Case;
 use crate::check::Checked;
+use crate::cores::{cores, on_all_cores};
 use crate::error::OracleError;
 use crate::random::Random;
 use crate::result_mutants::{REQUIRED, result_mutants};
@@ -99,24 +100,29 @@ fn ptx_mutants(
     }
     let mutations = mutate::enumerate(&module, build.ran.0.entry_point());
     found.ptx_sites = mutations.len();
-    for (tried, mutation) in shuffled(mutations, seed).into_iter().enumerate() {
-        // Where many places are never reached, the sample goes on until enough mutants could be killed.
-        let enough = tried >= options.limit && found.kill_score().0 >= options.required;
-        if enough || tried >= options.limit.saturating_mul(MOST_SAMPLES) {
-            break;
+    let mutations = shuffled(mutations, seed);
+    let most = options.limit.saturating_mul(MOST_SAMPLES).min(mutations.len());
+    // Where many places are never reached, the sample goes on until enough mutants could be killed.
+    let enough = |tried: usize, found: &Discrimination| {
+        tried >= most || (tried >= options.limit && found.kill_score().0 >= options.required)
+    };
+    let mut tried = 0;
+    while !enough(tried, found) {
+        let wave = if tried < options.limit { options.limit - tried } else { cores() };
+        let wave = &mutations[tried..(tried + wave).min(most)];
+        let fates = on_all_cores(wave, |mutation| fate_of(mutation, &module, &benches));
+        for (mutation, fate) in wave.iter().zip(fates) {
+            // What ran ahead of the last one that is needed does not count: reports do not depend on the host.
+            if enough(tried, found) {
+                break;
+            }
+            found.ptx.push(MutantReport {
+                operator: mutation.operator().to_string(),
+                description: format!("line {}: {}", mutation.line(), mutation.description()),
+                fate: fate?,
+            });
+            tried += 1;
         }
-        let fate = match mutation.apply(&module) {
-            Ok(mutant) => match fate_of(&mutant, &benches)? {
-                Fate::Survives if !is_reached(&module, &mutation, &benches)? => Fate::Unreached,
-                fate => fate,
-            },
-            Err(_) => Fate::Stillborn,
-        };
-        found.ptx.push(MutantReport {
-            operator: mutation.operator().to_string(),
-            description: format!("line {}: {}", mutation.line(), mutation.description()),
-            fate,
-        });
     }
     Ok(())
 }
@@ -127,7 +133,7 @@ fn sound_bench<'a>(case: &'a Case, build: &'a Build, module: &Module, seed: u64)
     let shape = case.shape();
     match bench.run(module)? {
         Ok(original) if original.agrees => {
-            bench.limit_steps(original.instructions);
+            bench.ready_for_mutants(original.instructions);
             Ok(bench)
         }
         Ok(_) => Err(Unfit::ReducedFails(format!("its reduced case `{shape}` fails without any mutant"))),
@@ -138,8 +144,17 @@ fn sound_bench<'a>(case: &'a Case, build: &'a Build, module: &Module, seed: u64)
     }
 }
 
-/// What becomes of a mutant: the first bench that notices decides.
-fn fate_of(mutant: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> {
+/// What becomes of a mutant.
+fn fate_of(mutation: &Mutation, module: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> {
+    let Ok(mutant) = mutation.apply(module) else { return Ok(Fate::Stillborn) };
+    match noticed(&mutant, benches)? {
+        Fate::Survives if !is_reached(module, mutation, benches)? => Ok(Fate::Unreached),
+        fate => Ok(fate),
+    }
+}
+
+/// The first bench that notices decides.
+fn noticed(mutant: &Module, benches: &[Bench<'_>]) -> Result<Fate, OracleError> {
     let mut fate = Fate::Stillborn;
     for bench in benches {
         fate = match bench.run(mutant)? {

@@ -34,6 +34,7 @@ mod certificate;
 mod check;
 mod closure;
 mod compare;
+mod cores;
 pub mod corpus;
 mod discriminate;
 mod error;

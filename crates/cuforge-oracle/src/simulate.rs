@@ -20,6 +20,8 @@ pub(crate) struct Bench<'a> {
     contents: Vec<Vec<u8>>,
     expected: Vec<Option<Expected>>,
     step_budget: u64,
+    /// Host threads of a run; 0 means one a core.
+    threads: usize,
     seed: u64,
 }
 
@@ -42,12 +44,13 @@ impl<'a> Bench<'a> {
         let contents = case.contents(seed)?;
         let expected = case.expected(&contents, model)?;
         let step_budget = LaunchOptions::default().step_budget;
-        Ok(Self { case, ran, contents, expected, step_budget, seed })
+        Ok(Self { case, ran, contents, expected, step_budget, threads: 0, seed })
     }
 
     /// From now on, blocks may run several times the warp instructions that one of a run of so many instructions
-    /// does: endless loops of mutants end soon.
-    pub(crate) fn limit_steps(&mut self, instructions: u64) {
+    /// does: endless loops of mutants end soon. Runs take one thread each, because mutants run side by side.
+    pub(crate) fn ready_for_mutants(&mut self, instructions: u64) {
+        self.threads = 1;
         // Instructions are counted per thread, the budget per warp: the quotient alone is up to 32 times the average.
         let average = u128::from(instructions) / blocks(self.case.extent(), self.case.schedule()).max(1);
         let average = u64::try_from(average).unwrap_or(u64::MAX);
@@ -56,8 +59,12 @@ impl<'a> Bench<'a> {
 
     /// Runs one module; the inner error is the simulated device's.
     pub(crate) fn run(&self, module: &Module) -> Result<Result<Simulated, ContextError>, OracleError> {
-        let options =
-            LaunchOptions { step_budget: self.step_budget, seed: self.seed, ..LaunchOptions::default() };
+        let options = LaunchOptions {
+            step_budget: self.step_budget,
+            threads: self.threads,
+            seed: self.seed,
+            ..LaunchOptions::default()
+        };
         // Red zones of the stage and of the device, and room to align.
         let room = 2 * RED_ZONE_BYTES + 4096;
         let bytes: u64 = self.case.buffers().iter().map(|buffer| buffer.size_bytes() + room).sum();
