@@ -229,8 +229,10 @@ pub(crate) fn enter(
             None => {}
         }
         let driver = Driver::of_the_process();
+        let mut inside = None;
         if site.needs != Needs::Nothing {
             driver.check_initialised()?;
+            inside = driver.turns.call();
             if site.since > driver.settings().driver_version {
                 // A driver of that version has no such function.
                 return Err(Code::NOT_FOUND);
@@ -239,7 +241,9 @@ pub(crate) fn enter(
         if site.needs == Needs::Live {
             driver.check_current_device()?;
         }
-        body(driver)
+        let answer = body(driver);
+        drop(inside);
+        answer
     };
     let answer = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,

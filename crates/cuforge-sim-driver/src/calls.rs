@@ -171,6 +171,15 @@ pub(crate) fn write(site: &Site, arguments: &[&dyn Debug], answer: i32, since: I
         let _ = write!(line, "{}{argument:#x?}", if at == 0 { "" } else { ", " });
     }
     let _ = writeln!(line, ") = {answer} {} us", since.elapsed().as_micros());
+    write_line(&line);
+}
+
+/// Writes down that a stream begins a piece of work.
+pub(crate) fn write_work(stream: u64, number: u64, what: &str) {
+    write_line(&format!("stream {stream} work {number}: {what}\n"));
+}
+
+fn write_line(line: &str) {
     if let Some(file) = TRACE.lock().as_mut()
         && file.write_all(line.as_bytes()).is_err()
     {

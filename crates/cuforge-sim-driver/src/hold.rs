@@ -44,6 +44,15 @@ impl Hold {
         }
     }
 
+    /// Whether work may begin.
+    pub(crate) fn is_lifted(&self) -> bool {
+        if !self.on.load(Relaxed) {
+            return true;
+        }
+        let state = self.state.lock();
+        !state.held || state.waiting > 0
+    }
+
     /// Lets work go on for as long as the answer lives.
     pub(crate) fn host_waits(&self) -> Waiting<'_> {
         self.state.lock().waiting += 1;

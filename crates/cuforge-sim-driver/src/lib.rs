@@ -40,6 +40,7 @@ mod function;
 mod graph;
 mod handles;
 mod hold;
+mod host_clock;
 mod library;
 mod machine;
 mod marks;
@@ -53,6 +54,7 @@ mod settings;
 mod space;
 mod stream;
 mod transfer;
+mod turns;
 mod work;
 
 pub use library::{Library, LibraryError};

@@ -10,6 +10,7 @@ use crate::order::Order;
 use crate::pool::{PhysicalMemory, Pool};
 use crate::settings::Settings;
 use crate::space::Space;
+use crate::turns::Turns;
 
 /// The machine that a copy of the library plays.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct Machine {
     pub(crate) space: Space,
     pub(crate) hold: Hold,
     pub(crate) order: Order,
+    pub(crate) turns: Turns,
     pub(crate) physicals: Registry<PhysicalMemory>,
     pub(crate) pools: Registry<Pool>,
 }
@@ -31,6 +33,7 @@ impl Machine {
             space: Space::default(),
             hold: Hold::default(),
             order: Order::default(),
+            turns: Turns::new(settings.launch.seed),
             physicals: Registry::new(Kind::Physical),
             pools: Registry::new(Kind::Pool),
             settings,

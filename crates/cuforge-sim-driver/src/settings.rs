@@ -31,8 +31,8 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     (
         "CUFORGE_SIM_SEED",
-        "order in which the warps of a block run, and other than 0 how long streams linger before each piece of work; \
-         default 0",
+        "order in which the warps of a block run, and other than 0 whose turn it is among streams that work one at a time, \
+         in the same order in every run; default 0",
     ),
     ("CUFORGE_SIM_THREADS", "host threads of a kernel; default 0, one for each core"),
     (
@@ -52,7 +52,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("CUFORGE_SIM_DELAY", "calls that take longer: `cuMemAlloc_v2=500` microseconds, by commas"),
     ("CUFORGE_SIM_LOSE", "the device is lost with that call: `cuLaunchKernel@7=719`"),
-    ("CUFORGE_SIM_TRACE", "file that gets a line for each call"),
+    ("CUFORGE_SIM_TRACE", "file that gets a line for each call and for each piece of work"),
 ];
 
 /// What a program has set, which goes before the environment.

@@ -4,8 +4,8 @@ use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
+use crate::calls;
 use crate::capturing::Capturing;
 use crate::codes::{Answer, Code};
 use crate::device::Device;
@@ -14,6 +14,7 @@ use crate::marks::Submitted;
 use crate::order::{self, Clock, Stamp};
 use crate::progress::Progress;
 use crate::scene::Scene;
+use crate::turns::{Next, Player};
 use crate::work::{self, Op};
 
 /// `CU_STREAM_NON_BLOCKING`
@@ -21,9 +22,6 @@ pub(crate) const NON_BLOCKING: u32 = 1;
 
 /// Least and greatest priority: lower numbers go first.
 pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
-
-/// How long a stream lingers at most.
-const MOST_LINGER_MICROSECONDS: u64 = 500;
 
 /// Which stream of its context it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,6 +69,8 @@ struct Lane {
     closed: bool,
     /// Whether its thread has been started.
     manned: bool,
+    /// Turns that it has been given and not taken.
+    turns: u64,
 }
 
 impl Stream {
@@ -138,7 +138,8 @@ impl Stream {
         if lane.closed {
             return Err(Code::INVALID_HANDLE);
         }
-        if !lane.manned {
+        let manned = lane.manned;
+        if !manned {
             let stream = Arc::clone(self);
             let thread = std::thread::Builder::new().name("sim-stream".to_owned());
             thread.spawn(move || stream.work()).map_err(|_| Code::OUT_OF_MEMORY)?;
@@ -155,7 +156,13 @@ impl Stream {
         }
         lane.queue.push_back(Queued { op, stamp, submitted: self.machine.space.marks.submitted() });
         self.changed.notify_all();
-        Ok(lane.submitted)
+        let position = lane.submitted;
+        drop(lane);
+        if !manned && self.machine.turns.are_taken() {
+            let player: Arc<dyn Player> = Arc::clone(self) as _;
+            self.machine.turns.join(player).map_err(|_| Code::OUT_OF_MEMORY)?;
+        }
+        Ok(position)
     }
 
     /// All of its work so far, and what happens before that.
@@ -171,6 +178,8 @@ impl Stream {
 
     /// Returns once the piece of work with that number is done.
     pub(crate) fn wait_for(&self, position: u64) {
+        let progress = Arc::clone(&self.progress);
+        self.machine.turns.wait_until(move || progress.completed() >= position);
         self.progress.wait_for(position);
     }
 
@@ -183,23 +192,35 @@ impl Stream {
     /// The stream's thread.
     fn work(&self) {
         let machine = self.machine;
+        let in_turns = machine.turns.are_taken();
+        machine.turns.this_thread_works();
         loop {
             let queued = {
                 let mut lane = self.lane.lock();
                 loop {
-                    if let Some(next) = lane.queue.pop_front() {
-                        break next;
-                    }
-                    if lane.closed {
+                    if lane.closed && lane.queue.is_empty() {
                         return;
+                    }
+                    if (!in_turns || lane.turns > 0)
+                        && let Some(next) = lane.queue.pop_front()
+                    {
+                        lane.turns = lane.turns.saturating_sub(1);
+                        break next;
                     }
                     self.changed.wait(&mut lane);
                 }
             };
-            machine.hold.pass();
-            self.linger();
+            if !in_turns {
+                machine.hold.pass();
+            }
+            if calls::traced() {
+                calls::write_work(self.number, self.progress.completed() + 1, &queued.op.name());
+            }
             self.perform(queued);
             self.progress.advance();
+            if in_turns {
+                machine.turns.finished(self.number);
+            }
         }
     }
 
@@ -218,19 +239,29 @@ impl Stream {
             self.device.lose(Code::LAUNCH_FAILED, &race);
         }
     }
+}
 
-    /// With a seed, waits a while that the seed picks, so that streams run in other orders against each other.
-    fn linger(&self) {
-        let seed = self.machine.settings().launch.seed;
-        if seed == 0 {
-            return;
+impl Player for Stream {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn next(&self) -> Next {
+        let lane = self.lane.lock();
+        match lane.queue.front() {
+            None if lane.closed => Next::Over,
+            None => Next::Nothing,
+            Some(queued)
+                if self.machine.hold.is_lifted() && queued.op.can_begin(self.machine, &self.device) =>
+            {
+                Next::Ready
+            }
+            Some(_) => Next::Waits,
         }
-        let place = (self.number << 32) ^ self.progress.completed();
-        let mixed =
-            (seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 40;
-        // Every other piece of work goes on at once.
-        if mixed & 1 == 0 {
-            std::thread::sleep(Duration::from_micros((mixed >> 1) % MOST_LINGER_MICROSECONDS));
-        }
+    }
+
+    fn play(&self) {
+        self.lane.lock().turns += 1;
+        self.changed.notify_all();
     }
 }

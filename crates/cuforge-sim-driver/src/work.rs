@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::codes::{Answer, Code};
+use crate::device::Device;
 use crate::event::Mark;
 use crate::function::Launch;
+use crate::machine::Machine;
 use crate::order::{self, Clock, Span};
 use crate::progress::Progress;
 use crate::scene::Scene;
@@ -132,6 +134,20 @@ fn attempt(scene: Scene<'_>, op: &Op) -> Answer {
 }
 
 impl Op {
+    /// Whether it does not wait for anything, as far as that shows before it begins.
+    pub(crate) fn can_begin(&self, machine: &Machine, device: &Device) -> bool {
+        match self {
+            Self::Wait(mark) => mark.time().is_some(),
+            Self::After(stream, position, _) => stream.completed() >= *position,
+            Self::Await(word, until) if device.lost().is_none() => {
+                let now = machine.space.load(word.address, word.bytes);
+                // One without memory behind it ends at once.
+                now.map_or(true, |now| until.holds(now, word.value, word.bytes))
+            }
+            _ => true,
+        }
+    }
+
     /// What it touches, as far as that is known before it runs; kernels tell afterwards.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut spans = Vec::new();
@@ -155,9 +171,10 @@ impl Op {
             Self::Kernel(launch) => format!("the kernel {}", launch.function.kernel.name()),
             Self::Graph(_) => "a graph".to_owned(),
             Self::Write(_) | Self::Await(..) => "a stream's word".to_owned(),
-            Self::Call(_) | Self::Reach(_) | Self::Wait(_) | Self::After(..) | Self::Free(_) => {
-                "other work".to_owned()
-            }
+            Self::Call(_) => "a function of the program".to_owned(),
+            Self::Reach(_) => "an event".to_owned(),
+            Self::Wait(_) | Self::After(..) => "a wait".to_owned(),
+            Self::Free(_) => "a free".to_owned(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Events.
 
+use std::sync::Arc;
+
 use crate::boundary::{Out, exports};
 use crate::capture;
 use crate::codes::{Answer, Code};
@@ -15,7 +17,7 @@ exports! {
         event.required()?;
         let context = Context::current()?;
         let handle = driver.events.fresh();
-        driver.events.put(handle, std::sync::Arc::new(Event::new(handle, context.handle, flags)?));
+        driver.events.put(handle, Arc::new(Event::new(handle, context.handle, flags)?));
         event.put(handle)
     }
 
@@ -55,6 +57,8 @@ exports! {
         capture::forbid_unsafe_call(driver)?;
         if let Some(mark) = asked {
             let _waiting = driver.hold.host_waits();
+            let waited = Arc::clone(&mark);
+            driver.turns.wait_until(move || waited.time().is_some());
             mark.wait();
             driver.order.host_saw(&mark.clock());
         }
