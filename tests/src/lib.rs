@@ -2,6 +2,7 @@
 
 #[cfg(doctest)]
 mod book;
+pub mod c_program;
 pub mod defects;
 pub mod outputs;
 pub mod sim;

@@ -38,6 +38,14 @@ impl Toolchain {
         Ok(Compiler::with_nvrtc(Nvrtc::find(&SearchPaths::only([self.root()?]))?))
     }
 
+    /// The library file of this NVRTC.
+    ///
+    /// # Errors
+    /// The folder is not complete, or its library does not load.
+    pub fn library(self) -> Result<PathBuf, Box<dyn Error>> {
+        Ok(Nvrtc::find(&SearchPaths::only([self.root()?]))?.library().to_path_buf())
+    }
+
     /// Assembles `ptx` for `sm_<sm>`. A warning is an error too.
     ///
     /// # Errors

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg, sys};
-use cudarc::nvrtc::Ptx;
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
 use cuforge_launch::{Device, Stream};
 use cuforge_sim_driver::Library;
+use cuforge_tests::c_program::{self, said};
+use cuforge_tests::toolchain::{NEWER, OLDER};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 const SAXPY: &str = include_str!("../kernels/plain.ptx");
 
@@ -18,17 +20,19 @@ fn driver(test: &str) -> Library {
     Library::built().unwrap().install(&folder).unwrap()
 }
 
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
 /// Runs one test of this program again, in a process whose loader finds the simulated driver.
 fn alone(test: &str) -> String {
+    alone_beside(test, None)
+}
+
+/// As [`alone`], with another folder that the loader looks into.
+fn alone_beside(test: &str, other: Option<&Path>) -> String {
     let library = driver(test);
+    let folders = std::env::join_paths([library.folder()].into_iter().chain(other)).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", test, "--nocapture", "--include-ignored"])
         .env("CUFORGE_CHILD", "1")
-        .env("LD_LIBRARY_PATH", library.folder())
+        .env("LD_LIBRARY_PATH", folders)
         .output()
         .unwrap();
     std::fs::remove_dir_all(library.folder()).unwrap();
@@ -161,22 +165,59 @@ fn graphs() {
 #[test]
 fn a_c_program_of_the_driver_api_runs_unchanged() {
     let library = driver("c");
-    let program = library.folder().join("driver_api");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/driver_api.c");
-    let compiled = Command::new("cc")
-        .args(["-std=c11", "-O1", "-Wall", "-Werror"])
-        .arg(source)
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(library.folder())
-        .arg("-lcuda")
-        .output()
-        .unwrap_or_else(|error| panic!("a C compiler, which Rust links with too: {error}"));
-    assert!(compiled.status.success(), "{}", said(&compiled));
-    let output = Command::new(&program).env("LD_LIBRARY_PATH", library.folder()).output().unwrap();
+    let program = c_program::compile("driver_api", &library).unwrap();
+    let output = c_program::run::<&str>(&program, &library, &[]).unwrap();
     std::fs::remove_dir_all(library.folder()).unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("all as the manual says"), "{}", said(&output));
     assert!(said(&output).contains("out of bounds"), "the fault is told in words: {}", said(&output));
+}
+
+/// NVRTC with its cache on opens the driver and initialises it: here the simulated one.
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_c_program_with_nvrtc_compiles_loads_launches_and_sees_its_assertion_fail() {
+    for toolchain in [OLDER, NEWER] {
+        let library = driver("nvrtc");
+        let program = c_program::compile("nvrtc", &library).unwrap();
+        let output = c_program::run(&program, &library, &[toolchain.library().unwrap()]).unwrap();
+        std::fs::remove_dir_all(library.folder()).unwrap();
+        let said = said(&output);
+        assert!(
+            output.status.success() && said.contains("compiled, loaded and launched"),
+            "{toolchain}: {said}"
+        );
+        assert!(
+            said.contains("fold.cu:7: fold: block: [7,0,0], thread: [105,0,0] Assertion `at <= most`"),
+            "{said}"
+        );
+    }
+}
+
+/// cudarc's own way from CUDA C to a launch.
+#[test]
+#[ignore = "needs NVRTC"]
+fn cudarcs_nvrtc_compiles_what_its_driver_loads() {
+    if std::env::var_os("CUFORGE_CHILD").is_some() {
+        let source = "extern \"C\" __global__ void triple(unsigned *out, unsigned n) {\n\
+            unsigned at = blockIdx.x * blockDim.x + threadIdx.x;\n  if (at < n) out[at] = 3 * at;\n}\n";
+        let options = CompileOptions { arch: Some("compute_80"), ..CompileOptions::default() };
+        let ptx = compile_ptx_with_opts(source, options).unwrap();
+        let context = CudaContext::new(0).unwrap();
+        let triple = context.load_module(ptx).unwrap().load_function("triple").unwrap();
+        let stream = context.new_stream().unwrap();
+        let mut out = stream.alloc_zeros::<u32>(1000).unwrap();
+        let n = 1000u32;
+        let mut launch = stream.launch_builder(&triple);
+        launch.arg(&mut out).arg(&n);
+        // SAFETY: the arguments are those of the kernel, and it stays within n elements.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+        let expected: Vec<u32> = (0..1000).map(|at| 3 * at).collect();
+        assert_eq!(stream.clone_dtoh(&out).unwrap(), expected);
+        println!("cudarc has compiled it");
+        return;
+    }
+    let library = OLDER.library().unwrap();
+    let said = alone_beside("cudarcs_nvrtc_compiles_what_its_driver_loads", library.parent());
+    assert!(said.contains("cudarc has compiled it"), "{said}");
 }

@@ -67,6 +67,7 @@ pub(crate) fn allocate_in_stream(
         return Err(Code::INVALID_VALUE);
     }
     let address = driver.space.arena.take(bytes)?;
+    driver.space.promise(address, bytes);
     capture.record(&driver.tables, stream, Payload::Alloc(address, bytes, context.handle))?;
     Ok(address)
 }

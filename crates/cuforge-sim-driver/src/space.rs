@@ -96,6 +96,8 @@ pub(crate) struct Space {
     pub(crate) arena: Arena,
     pub(crate) marks: Marks,
     next_id: AtomicU64,
+    /// Addresses whose memory comes with the launch of a graph: starts and bytes.
+    promised: RwLock<BTreeMap<u64, u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -197,6 +199,18 @@ impl Space {
             submitted.apply(&mut memory, &attached);
         }
         memory
+    }
+
+    /// Addresses to which a graph will bring memory: work on them may be queued before.
+    pub(crate) fn promise(&self, base: u64, bytes: u64) {
+        self.promised.write().insert(base, bytes);
+    }
+
+    /// Whether the addresses lie inside of one such promise.
+    pub(crate) fn is_promised(&self, address: u64, bytes: u64) -> bool {
+        let promised = self.promised.read();
+        let around = promised.range(..=address).next_back();
+        around.is_some_and(|(base, room)| bytes <= room.saturating_sub(address - base))
     }
 
     /// Reserves addresses.

@@ -113,7 +113,8 @@ impl Space {
 
     /// An end that may be either, as addresses are unified.
     pub(crate) fn either_side(&self, address: u64) -> Side {
-        if self.around(address).is_some() { Side::Memory(address) } else { Side::Program(address as usize) }
+        let memory = self.around(address).is_some() || self.is_promised(address, 1);
+        if memory { Side::Memory(address) } else { Side::Program(address as usize) }
     }
 
     /// Whether every byte of a copy can be reached; of the program's own memory only null is known to be wrong.
@@ -126,6 +127,12 @@ impl Space {
         }
         for (z, y) in copy.rows() {
             for face in [&copy.to, &copy.from] {
+                let offset = z.wrapping_mul(face.slice).wrapping_add(y.wrapping_mul(face.pitch)) as u64;
+                if let Side::Memory(at) = &face.side
+                    && self.is_promised(at.wrapping_add(offset), copy.width as u64)
+                {
+                    continue;
+                }
                 if let Row::Program(0) = self.row(face, z, y, copy.width)? {
                     return Err(Code::INVALID_VALUE);
                 }
@@ -182,7 +189,9 @@ impl Space {
         }
         for y in 0..fill.height {
             let (address, bytes) = fill.row(y)?;
-            self.pieces(address, bytes)?;
+            if !self.is_promised(address, bytes) {
+                self.pieces(address, bytes)?;
+            }
         }
         Ok(())
     }

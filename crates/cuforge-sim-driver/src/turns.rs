@@ -110,6 +110,8 @@ impl Drop for Inside<'_> {
         let mut state = self.0.state.lock();
         state.inside -= 1;
         state.host = Some(HostClock::of_this_thread());
+        // There may be work now that the host will look for in memory.
+        self.0.asked.notify_all();
     }
 }
 
@@ -320,6 +322,26 @@ mod tests {
         let first = order(7);
         assert!((0..20).all(|_| order(7) == first), "{first:?}");
         assert_ne!(order(8), first);
+    }
+
+    #[test]
+    fn a_host_that_looks_at_memory_lets_work_of_its_last_call_go_on() {
+        let turns: &'static Turns = Box::leak(Box::new(Turns::new(1)));
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let puppet =
+            Puppet { number: 1, left: AtomicU64::new(0), noted: Arc::clone(&noted), turns, comes_back: true };
+        let puppet = Arc::new(puppet);
+        turns.join(Arc::clone(&puppet) as _).unwrap();
+        // The thread that gives turns has seen that there is nothing to do.
+        std::thread::sleep(Duration::from_millis(50));
+        let inside = turns.call();
+        puppet.left.store(1, SeqCst);
+        drop(inside);
+        let start = Instant::now();
+        while noted.lock().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it never begins");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

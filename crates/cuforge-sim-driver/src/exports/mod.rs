@@ -1,5 +1,6 @@
 //! The exported functions, by area, and the table of them all.
 
+pub(crate) mod absent;
 pub(crate) mod contexts;
 pub(crate) mod control;
 pub(crate) mod copies;
@@ -76,6 +77,7 @@ pub(crate) const AREAS: &[(&str, &[Entry])] = &[
     ("Graphs", graphs::ENTRIES),
     ("Nodes of graphs", graph_nodes::ENTRIES),
     ("Executable graphs", graph_execs::ENTRIES),
+    ("What the device does not have", absent::ENTRIES),
 ];
 
 /// Every function.
@@ -138,6 +140,6 @@ mod tests {
         assert_eq!(look_up("cuEventElapsedTime", 12_080).0, Some(at("cuEventElapsedTime_v2")));
         assert_eq!(look_up("cuforgeSimMark", 12_000), (control::extension("cuforgeSimMark"), FOUND));
         assert_eq!(look_up("cuFuncGetParamInfo", 12_000), (None, VERSION_TOO_OLD));
-        assert_eq!(look_up("cuTexObjectCreate", 13_000), (None, NO_SUCH_SYMBOL));
+        assert_eq!(look_up("cuGLInit", 13_000), (None, NO_SUCH_SYMBOL));
     }
 }
