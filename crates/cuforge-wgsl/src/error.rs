@@ -63,6 +63,12 @@ pub enum EmitError {
         /// The same with the lines of the text that it speaks of.
         report: String,
     },
+    /// A barrier, or another operation for which all invocations of a workgroup must meet, that only some of them may reach.
+    #[error("{}a barrier that not all invocations of a workgroup may reach", At(*place))]
+    Divergent {
+        /// Where.
+        place: Option<Place>,
+    },
     /// The text has no compute entry point of this name.
     #[error("no compute entry point `{name}`; there are: {}", known.join(", "))]
     EntryPoint {

@@ -50,6 +50,7 @@ mod statement;
 mod structs;
 mod subgroup;
 mod text;
+mod uniformity;
 mod unit;
 mod writer;
 
@@ -93,6 +94,7 @@ pub fn emit(spec: &KernelSpec, schedule: &Schedule) -> Result<Emitted, EmitError
 /// As [`emit`].
 pub fn emit_with(spec: &KernelSpec, schedule: &Schedule, bounds: Bounds) -> Result<Emitted, EmitError> {
     let shader = shader::Shader::read(spec, schedule)?;
+    uniformity::check(&shader)?;
     let written = kernel::write(&shader, spec.id(), bounds)?;
     Ok(Emitted {
         cuda_c: written.text,

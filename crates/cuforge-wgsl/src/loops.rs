@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
 }
 
 /// Whether the block says `continue` to the loop around it.
-fn has_continue(block: &Block) -> bool {
+pub(crate) fn has_continue(block: &Block) -> bool {
     block.iter().any(|statement| match statement {
         Statement::Continue => true,
         Statement::Block(block) => has_continue(block),

@@ -2,7 +2,7 @@
 
 use cuforge_core::{Constant, Schedule, ScheduleError};
 use naga::back::PipelineConstants;
-use naga::{Expression, Handle, Literal, Module, Override, Scalar, TypeInner};
+use naga::{Expression, Handle, Module, Override, TypeInner};
 
 use crate::error::EmitError;
 
@@ -11,11 +11,10 @@ use crate::error::EmitError;
 const BLOCK: [&str; 3] = ["CUFORGE_BLOCK_X", "CUFORGE_BLOCK_Y", "CUFORGE_BLOCK_Z"];
 const ITEMS: &str = "CUFORGE_ITEMS";
 
-/// The values that `schedule` gives the overrides of `module`. An override of 64 bits is given its value in the module
-/// itself, since the table of values has none that are wide enough.
+/// The values that `schedule` gives the overrides of `module`.
 pub(crate) fn from_schedule(
     kernel: &str,
-    module: &mut Module,
+    module: &Module,
     entry: &str,
     schedule: &Schedule,
 ) -> Result<PipelineConstants, EmitError> {
@@ -70,7 +69,7 @@ fn bad(name: &str, reason: &'static str) -> EmitError {
 }
 
 fn give(
-    module: &mut Module,
+    module: &Module,
     values: &mut PipelineConstants,
     handle: Handle<Override>,
     name: &str,
@@ -80,18 +79,6 @@ fn give(
     let TypeInner::Scalar(scalar) = module.types[given.ty].inner else {
         return Err(bad(name, "is no scalar"));
     };
-    if let (Constant::Int(value), Scalar::I64 | Scalar::U64) = (value, scalar) {
-        let literal = match u64::try_from(value) {
-            _ if scalar == Scalar::I64 => Literal::I64(value),
-            Ok(value) => Literal::U64(value),
-            Err(_) => return Err(bad(name, "is negative, and its override is not signed")),
-        };
-        let Some(init) = given.init else {
-            return Err(bad(name, "is of 64 bits, and its override has no value of its own to replace"));
-        };
-        module.global_expressions[init] = Expression::Literal(literal);
-        return Ok(());
-    }
     let value = match (value, scalar.kind) {
         (Constant::Bool(value), naga::ScalarKind::Bool) => f64::from(u8::from(value)),
         (Constant::Int(value), naga::ScalarKind::Sint | naga::ScalarKind::Uint) => value as f64,

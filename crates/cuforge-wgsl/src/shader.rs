@@ -28,7 +28,7 @@ impl Shader {
         }
         let text: &str = &body.text;
         let lines = Lines::of(text);
-        let mut module = naga::front::wgsl::parse_str(text).map_err(|error| EmitError::Parse {
+        let module = naga::front::wgsl::parse_str(text).map_err(|error| EmitError::Parse {
             place: error.labels().next().and_then(|(span, _)| lines.place(span)),
             message: error.message().to_owned(),
             report: error.emit_to_string_with_path(text, &format!("{}.wgsl", spec.id())),
@@ -38,7 +38,7 @@ impl Shader {
             name: name.to_owned(),
             known: module.entry_points.iter().filter(|e| is_compute(e)).map(|e| e.name.clone()).collect(),
         })?;
-        let constants = overrides::from_schedule(spec.id(), &mut module, name, schedule)?;
+        let constants = overrides::from_schedule(spec.id(), &module, name, schedule)?;
         let info = Validator::new(ValidationFlags::all(), Capabilities::all())
             .validate(&module)
             .map_err(|error| invalid(&error, text, spec.id(), &lines))?;
