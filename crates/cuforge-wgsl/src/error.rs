@@ -53,6 +53,14 @@ pub enum EmitError {
         /// The same with the lines of the text that it speaks of.
         report: String,
     },
+    /// The text is nested more deeply than can be read safely.
+    #[error("{brackets} brackets in each other and {tokens} words and signs in one expression are too many")]
+    TooDeep {
+        /// Brackets in each other, of which 256 are taken.
+        brackets: u32,
+        /// Words and signs without a comma, semicolon or brace between them, of which 4096 are taken.
+        tokens: u32,
+    },
     /// The text parses and is not valid: types, uniformity, addresses, limits.
     #[error("{}{message}", At(*place))]
     Invalid {

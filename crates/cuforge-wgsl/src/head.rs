@@ -75,7 +75,7 @@ pub(crate) fn uniform_parameter(
             Ok(Uniforms { parameter: Some(parameter), references: Vec::new() })
         }
         several => {
-            let (ty, block) = (unit.names.take("Uniforms"), unit.names.take("uniforms"));
+            let [ty, block] = unit.uniform_names.clone();
             let mut references = Vec::new();
             out.open(&format!("struct {ty} {{"));
             for (bound, _) in several {

@@ -33,7 +33,7 @@ pub(crate) fn write(shader: &Shader, id: &str, bounds: Bounds) -> Result<Written
     for function in reached(shader) {
         write_function(&mut unit, &mut out, function)?;
     }
-    let entry_point = unit.names.take(&shader.entry().name);
+    let entry_point = unit.entry_name.clone();
     write_kernel(&mut unit, &mut out, &interface, &workgroup, &entry_point)?;
 
     if let Some(what) = unit.prelude.missing() {

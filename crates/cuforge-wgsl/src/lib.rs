@@ -25,6 +25,7 @@
 
 mod constants;
 mod convert;
+mod depth;
 mod error;
 mod expression;
 mod half;
@@ -93,13 +94,15 @@ pub fn emit(spec: &KernelSpec, schedule: &Schedule) -> Result<Emitted, EmitError
 /// # Errors
 /// As [`emit`].
 pub fn emit_with(spec: &KernelSpec, schedule: &Schedule, bounds: Bounds) -> Result<Emitted, EmitError> {
-    let shader = shader::Shader::read(spec, schedule)?;
-    uniformity::check(&shader)?;
-    let written = kernel::write(&shader, spec.id(), bounds)?;
-    Ok(Emitted {
-        cuda_c: written.text,
-        entry_point: written.entry_point,
-        parameters: interface::agreed(spec, written.parameters)?,
-        shared_memory: SharedMemory { fixed_bytes: written.shared_bytes, bytes_per_thread: 0 },
+    depth::with_stack_for(&spec.body().text, || {
+        let shader = shader::Shader::read(spec, schedule)?;
+        uniformity::check(&shader)?;
+        let written = kernel::write(&shader, spec.id(), bounds)?;
+        Ok(Emitted {
+            cuda_c: written.text,
+            entry_point: written.entry_point,
+            parameters: interface::agreed(spec, written.parameters)?,
+            shared_memory: SharedMemory { fixed_bytes: written.shared_bytes, bytes_per_thread: 0 },
+        })
     })
 }

@@ -1,25 +1,46 @@
 //! Names: those of the WGSL text kept, unless C++, CUDA or the prelude has taken them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
-/// Names that are taken in one scope of the emitted text.
-#[derive(Clone, Debug, Default)]
+/// Names that are taken in one scope of the emitted text, those of the scope around it included.
+#[derive(Debug, Default)]
 pub(crate) struct Names {
+    outer: Option<Rc<Names>>,
     taken: HashSet<String>,
+    /// The suffix that each name was last given.
+    suffixes: HashMap<String, u32>,
 }
 
 impl Names {
+    /// An empty scope within another.
+    pub(crate) fn within(outer: &Rc<Self>) -> Self {
+        Self { outer: Some(Rc::clone(outer)), ..Self::default() }
+    }
+
     /// A name as close to `wanted` as possible that nothing else in this scope has.
     pub(crate) fn take(&mut self, wanted: &str) -> String {
         let base = identifier(wanted);
         let mut name = base.clone();
-        let mut suffix = 0_u32;
-        while is_reserved(&name) || self.taken.contains(&name) {
-            suffix += 1;
-            name = if suffix == 1 { format!("{base}_") } else { format!("{base}_{suffix}") };
+        let mut suffix = self.suffixes.get(&base).copied().unwrap_or(0);
+        if suffix > 0 || self.is_taken(&name) {
+            loop {
+                suffix += 1;
+                name = if suffix == 1 { format!("{base}_") } else { format!("{base}_{suffix}") };
+                if !self.is_taken(&name) {
+                    break;
+                }
+            }
+            self.suffixes.insert(base, suffix);
         }
         self.taken.insert(name.clone());
         name
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        is_reserved(name)
+            || self.taken.contains(name)
+            || self.outer.as_ref().is_some_and(|outer| outer.is_taken(name))
     }
 }
 

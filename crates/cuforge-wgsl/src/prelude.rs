@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use crate::half;
 use crate::lift::Lift;
@@ -116,12 +117,10 @@ impl Prelude {
                 self.need(Need::Vector(lift.size));
                 self.section(lift.scalar);
             }
-            Need::Section(name) => {
-                match sections(EARLY).chain(sections(LATE)).find(|section| section.name == *name) {
-                    Some(section) => section.uses.split_whitespace().for_each(|used| self.section(used)),
-                    None => self.missing = Some(name),
-                }
-            }
+            Need::Section(name) => match sections().iter().flatten().find(|section| section.name == *name) {
+                Some(section) => section.uses.split_whitespace().for_each(|used| self.section(used)),
+                None => self.missing = Some(name),
+            },
             Need::HalfOf(name) => {
                 self.need(Need::Half);
                 self.section(name);
@@ -161,7 +160,7 @@ impl Prelude {
             }
         }
         let (mut functions, mut operators) = (String::new(), String::new());
-        self.write_sections(EARLY, &mut functions);
+        self.write_sections(&sections()[0], &mut functions);
         for need in &self.needs {
             if let Need::HalfOf(name) = need {
                 half::overload(name, &mut functions);
@@ -177,7 +176,7 @@ impl Prelude {
                 }
             }
         }
-        self.write_sections(LATE, &mut functions);
+        self.write_sections(&sections()[1], &mut functions);
         if !functions.is_empty() {
             _ = write!(text, "\nnamespace wgsl {{\n{functions}}}\n");
         }
@@ -189,8 +188,8 @@ impl Prelude {
 }
 
 impl Prelude {
-    fn write_sections(&self, texts: &'static [&'static str], written: &mut String) {
-        for section in sections(texts).filter(|s| self.needs.contains(&Need::Section(s.name))) {
+    fn write_sections(&self, sections: &[Section], written: &mut String) {
+        for section in sections.iter().filter(|s| self.needs.contains(&Need::Section(s.name))) {
             let text = section.text.trim_end();
             if !text.is_empty() {
                 written.push_str(text);
@@ -201,18 +200,27 @@ impl Prelude {
 }
 
 /// A section of a shipped text: `//@ name: sections that it uses`, then what it says.
+#[derive(Debug)]
 struct Section {
     name: &'static str,
     uses: &'static str,
     text: &'static str,
 }
 
-fn sections(texts: &'static [&'static str]) -> impl Iterator<Item = Section> {
-    texts.iter().flat_map(|text| text.split("//@ ").skip(1)).map(|section| {
+/// The sections of both lists, read once.
+fn sections() -> &'static [Vec<Section>; 2] {
+    static READ: OnceLock<[Vec<Section>; 2]> = OnceLock::new();
+    READ.get_or_init(|| [EARLY, LATE].map(read))
+}
+
+fn read(texts: &[&'static str]) -> Vec<Section> {
+    let sections = texts.iter().flat_map(|text| text.split("//@ ").skip(1));
+    let read = sections.map(|section| {
         let (head, text) = section.split_once('\n').unwrap_or((section, ""));
         let (name, uses) = head.split_once(':').unwrap_or((head, ""));
         Section { name: name.trim(), uses, text }
-    })
+    });
+    read.collect()
 }
 
 const COMPONENTS: [&str; 4] = ["x", "y", "z", "w"];

@@ -196,10 +196,10 @@ impl<'a> Analysis<'a> {
                 return None;
             }
             Statement::Kill => return None,
-            Statement::ControlBarrier(barrier) => {
-                if barrier.intersects(Barrier::WORK_GROUP | Barrier::STORAGE | Barrier::TEXTURE) {
-                    self.meeting(state.together, span);
-                }
+            Statement::ControlBarrier(barrier)
+                if barrier.intersects(Barrier::WORK_GROUP | Barrier::STORAGE | Barrier::TEXTURE) =>
+            {
+                self.meeting(state.together, span);
             }
             Statement::WorkGroupUniformLoad { pointer, result } => {
                 self.meeting(state.together && frame.uniform[pointer.index()], span);

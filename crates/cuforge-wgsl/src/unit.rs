@@ -1,6 +1,7 @@
 //! One emission: the module, the names and the pieces of the prelude that were asked for so far.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use naga::proc::{IndexableLength, Layouter};
 use naga::{
@@ -34,7 +35,11 @@ pub(crate) struct Unit<'a> {
     pub(crate) bounds: Bounds,
     pub(crate) prelude: Prelude,
     /// Names of the whole text.
-    pub(crate) names: Names,
+    pub(crate) names: Rc<Names>,
+    /// What the kernel is called.
+    pub(crate) entry_name: String,
+    /// The structure of several uniforms, and the parameter of that type.
+    pub(crate) uniform_names: [String; 2],
     pub(crate) layouter: Layouter,
     pub(crate) globals: HashMap<Handle<GlobalVariable>, String>,
     pub(crate) functions: HashMap<Handle<Function>, String>,
@@ -88,11 +93,15 @@ impl<'a> Unit<'a> {
                 lengths.insert(handle, names.take(&format!("{}_length", globals[&handle])));
             }
         }
+        let entry_name = names.take(&shader.entry().name);
+        let uniform_names = ["Uniforms", "uniforms"].map(|name| names.take(name));
         Ok(Self {
             shader,
             bounds,
             prelude: Prelude::default(),
-            names,
+            names: Rc::new(names),
+            entry_name,
+            uniform_names,
             layouter,
             globals,
             functions,

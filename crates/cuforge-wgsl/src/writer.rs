@@ -41,7 +41,7 @@ impl<'u, 'a> Writer<'u, 'a> {
         function: &'a Function,
         info: &'a FunctionInfo,
     ) -> Self {
-        let mut names = unit.names.clone();
+        let mut names = Names::within(&unit.names);
         let arguments = function
             .arguments
             .iter()
