@@ -27,6 +27,8 @@ pub enum Lifetime {
 /// assert_eq!((weights.len, weights.align), (4096, Request::DEFAULT_ALIGN));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// In this order: what hardly varies lies in the lower half of a word, and is written as a constant of 32 bits.
+#[repr(C)]
 pub struct Request {
     /// Bytes wanted, at least 1.
     pub len: u64,

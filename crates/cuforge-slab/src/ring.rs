@@ -55,6 +55,8 @@ pub struct RingSlab {
     /// The bits that an alignment minus one must not have.
     misaligned: u64,
     pending_grants: u64,
+    /// The number of the oldest span while something is pending.
+    parked: u64,
     /// The number of places less one.
     mask: usize,
     spans: Box<[Span]>,
@@ -80,12 +82,13 @@ pub struct RingSlab {
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Hot {
-    /// The number of the next span, which is its handle. Spans in use are numbered `oldest..next`; a span's place is
+    /// The number of the next span, which is its handle. Spans in use are numbered `oldest()..next`; a span's place is
     /// its number modulo the number of places.
     next: u64,
     /// Where the newest span ends in the slab, at most `capacity`.
     offset: u64,
-    oldest: u64,
+    /// The number of the oldest span if nothing is pending, so that a release of it has nothing else to look at; else 0.
+    front: u64,
     /// The logical position in which the oldest span begins. What is from here to `lap + offset` is in use.
     tail: u64,
     peak: u64,
@@ -120,7 +123,7 @@ impl RingSlab {
                 // 0 is never given out.
                 next: places,
                 offset: 0,
-                oldest: places,
+                front: places,
                 tail: FIRST_POSITION,
                 peak: 0,
                 lap: FIRST_POSITION,
@@ -129,6 +132,7 @@ impl RingSlab {
             },
             misaligned: limits.base_align.wrapping_neg(),
             pending_grants: 0,
+            parked: 0,
             mask: places as usize - 1,
             spans: (0..places).map(|_| Span { end: 0, handle_and_flags: RELEASED }).collect(),
             bias: places,
@@ -145,10 +149,21 @@ impl RingSlab {
         })
     }
 
+    /// The number of the oldest span, or of the next if there is none.
+    #[inline]
+    fn oldest(&self) -> u64 {
+        if self.hot.front == 0 { self.parked } else { self.hot.front }
+    }
+
+    /// To be called whenever `pending_grants` changes too.
+    fn set_oldest(&mut self, number: u64) {
+        (self.hot.front, self.parked) = if self.pending_grants == 0 { (number, 0) } else { (0, number) };
+    }
+
     /// Live and pending grants.
     #[inline]
     pub(crate) fn held(&self) -> u64 {
-        self.hot.next - self.hot.oldest
+        self.hot.next - self.oldest()
     }
 
     /// Live and pending bytes.
@@ -213,16 +228,16 @@ impl RingSlab {
     #[inline]
     fn retire(&mut self, handle: Handle, after: &[Stamp]) -> Option<()> {
         let number = handle.number();
-        if number != self.hot.oldest {
+        if number != self.hot.front || !after.is_empty() {
             return None;
         }
         // There is a span in use under the oldest number, or its place holds an older one.
         let span = self.spans.get(self.place(number))?;
-        if span.handle_and_flags != number || self.pending_grants != 0 || !after.is_empty() {
+        if span.handle_and_flags != number {
             return None;
         }
         self.hot.tail = span.end;
-        self.hot.oldest = number + 1;
+        self.hot.front = number + 1;
         Some(())
     }
 
@@ -234,7 +249,7 @@ impl RingSlab {
         let request = &request;
         self.take_growth();
         self.count_handles();
-        self.hot.next_limit = self.hot.oldest + self.grants;
+        self.hot.next_limit = self.oldest() + self.grants;
         self.hot.room_end = if self.wrapped() { self.tail_offset() } else { self.capacity };
         // Ahead first even if idle: whether growth took effect now or in a call that was refused makes no difference.
         let granted = self.ahead(request).or_else(|| self.start_lap(request));
@@ -302,7 +317,7 @@ impl RingSlab {
 
     /// The stamp to wait for at either end; none if the grants at both ends are live.
     pub(crate) fn oldest_stamp(&self) -> Option<Stamp> {
-        [self.hot.oldest, self.hot.next - 1].into_iter().find_map(|number| {
+        [self.oldest(), self.hot.next - 1].into_iter().find_map(|number| {
             let place = self.place(number);
             let stamped = self.spans[place].handle_and_flags & STAMPED != 0;
             (stamped && self.held() > 0).then(|| self.rows.first(place)).flatten()
@@ -311,7 +326,7 @@ impl RingSlab {
 
     /// The logical position in which a span begins: where the one before it ends.
     fn start_of(&self, number: u64) -> u64 {
-        if number == self.hot.oldest { self.hot.tail } else { self.spans[self.place(number - 1)].end }
+        if number == self.oldest() { self.hot.tail } else { self.spans[self.place(number - 1)].end }
     }
 
     fn bytes_of(&self, number: u64) -> u64 {
@@ -320,8 +335,9 @@ impl RingSlab {
 
     /// Retires the oldest span.
     fn pop_tail(&mut self) {
-        self.hot.tail = self.spans[self.place(self.hot.oldest)].end;
-        self.hot.oldest += 1;
+        let oldest = self.oldest();
+        self.hot.tail = self.spans[self.place(oldest)].end;
+        self.set_oldest(oldest + 1);
     }
 
     /// Takes the newest span back, as if it had never been acquired; its handle stays used up.
@@ -340,7 +356,7 @@ impl RingSlab {
         let counted = self.hot.next - 1 - self.bias;
         let places = self.spans.len() as u64;
         self.hot.next += places - 1;
-        self.hot.oldest += places;
+        self.set_oldest(self.oldest() + places);
         self.bias += places;
         self.count_handles();
         self.popped_from_head += 1;
@@ -364,11 +380,11 @@ impl RingSlab {
     #[inline(never)]
     fn settle(&mut self, completed: Option<&Completed>, mut budget: u32) {
         while budget > 0 && self.held() > 0 {
-            let from_tail = self.retires(self.hot.oldest, completed);
+            let from_tail = self.retires(self.oldest(), completed);
             if !from_tail && !self.retires(self.hot.next - 1, completed) {
                 break;
             }
-            let number = if from_tail { self.hot.oldest } else { self.hot.next - 1 };
+            let number = if from_tail { self.oldest() } else { self.hot.next - 1 };
             self.pending_bytes -= self.bytes_of(number);
             self.pending_grants -= 1;
             if from_tail {
@@ -387,7 +403,9 @@ impl RingSlab {
         self.spans[place].handle_and_flags |= if waits { RELEASED | STAMPED } else { RELEASED };
         let bytes = self.bytes_of(number);
         self.pending_bytes += bytes;
+        let oldest = self.oldest();
         self.pending_grants += 1;
+        self.set_oldest(oldest);
         bytes
     }
 
@@ -406,7 +424,7 @@ impl RingSlab {
     fn release_elsewhere(&mut self, handle: Handle, after: &[Stamp]) -> Result<(), Misuse> {
         self.rows.check(after)?;
         // The span in use that has the handle's place, if there is one: a place outlives the span that was in it.
-        let number = self.hot.oldest + self.place(handle.number().wrapping_sub(self.hot.oldest)) as u64;
+        let number = self.oldest() + self.place(handle.number().wrapping_sub(self.oldest())) as u64;
         if number >= self.hot.next
             || self.spans[self.place(handle.number())].handle_and_flags != handle.number()
         {
@@ -422,7 +440,7 @@ impl RingSlab {
 
     fn end_from(&mut self, number: u64, after: &[Stamp]) -> Rewound {
         let mut ended = Rewound::default();
-        for number in number.max(self.hot.oldest)..self.hot.next {
+        for number in number.max(self.oldest())..self.hot.next {
             if self.spans[self.place(number)].handle_and_flags & RELEASED == 0 {
                 ended.bytes += self.make_pending(number, after);
                 ended.grants += 1;
@@ -502,7 +520,7 @@ unsafe impl SlabAllocator for RingSlab {
     fn clear(&mut self, after: &[Stamp]) -> Result<Rewound, Misuse> {
         self.rows.check(after)?;
         self.scopes.close_all();
-        Ok(self.end_from(self.hot.oldest, after))
+        Ok(self.end_from(self.oldest(), after))
     }
 
     fn push_scope(&mut self) -> Result<Scope, Misuse> {
@@ -533,7 +551,7 @@ mod tests {
         let request = Request::new(64).with_lifetime(Lifetime::Transient);
         let [older, newer] = [(); 2].map(|()| ring.acquire(&request).unwrap());
         ring.release(newer.handle, &[]).unwrap();
-        let raised = Handle::new(ring.hot.oldest).unwrap();
+        let raised = Handle::new(ring.oldest()).unwrap();
         assert_ne!(raised, older.handle, "taking the newest back raises the numbers of the rest");
         assert_eq!(ring.release(raised, &[]), Err(Misuse::StaleHandle));
         assert_eq!(ring.stats().live_grants, 1);
@@ -544,7 +562,7 @@ mod tests {
     fn handles_run_out_before_they_repeat() {
         let mut ring =
             RingSlab::with_limits(1024, SlabLimits { grants: 2, ..SlabLimits::default() }).unwrap();
-        for number in [&mut ring.hot.next, &mut ring.hot.oldest, &mut ring.bias] {
+        for number in [&mut ring.hot.next, &mut ring.hot.front, &mut ring.bias] {
             *number = LAST_LAP - 2;
         }
         let request = Request::new(400).with_lifetime(Lifetime::Transient);

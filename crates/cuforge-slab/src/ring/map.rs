@@ -28,7 +28,7 @@ impl RingSlab {
     /// the first is in the slab.
     fn visit_spans(&self, visit: &mut dyn FnMut(Segment), from: u64, to: u64, offset: u64) {
         let inside = |position: u64| position.wrapping_sub(self.hot.tail);
-        for number in self.hot.oldest..self.hot.next {
+        for number in self.oldest()..self.hot.next {
             let place = self.place(number);
             let start = inside(self.start_of(number)).max(inside(from));
             let end = inside(self.spans[place].end).min(inside(to));
