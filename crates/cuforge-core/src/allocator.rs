@@ -345,6 +345,9 @@ pub struct Segment {
 /// The launcher, the oracle and the facade take `Box<dyn SlabAllocator + Send>`. The conformance suite of
 /// `cuforge-slab` tests any implementation against this contract.
 ///
+/// An acquisition is two methods, and [`acquire`](Self::acquire) for whoever wants one `Result` of both: a grant or none of
+/// it is an answer in two registers, whereas a [`Refusal`] with its numbers goes through memory, and is wanted seldom.
+///
 /// # Safety
 /// Safe code of others relies on the implementor for the following, device memory safety included:
 /// - two grants that are live or pending never overlap, and each lies inside the capacity;
