@@ -2,12 +2,13 @@
 //!
 //! A test that needs a GPU runs on the simulated device, unless it says what of the GPU it needs
 //! (`needs a GPU: clusters`). A test that needs NVRTC says `#[ignore = "needs NVRTC"]`. It runs where NVRTC could be had and is counted as skipped,
-//! with the reason, where not: a test that did not run is never counted as passed.
+//! with the reason, where not; so is one that needs Vulkan. A test that did not run is never counted as passed.
 
 mod examples;
 pub(crate) mod libtest;
 pub(crate) mod programs;
 mod tally;
+mod vulkan;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -46,10 +47,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending, Stop> {
     let simulated = simulated::variables(None)?;
     let limit = if long { LIMIT_LONG } else { LIMIT };
     let nvrtc = toolchain::variable();
-    let rules = Rules { without_nvrtc: &missing, nvrtc: nvrtc.as_ref(), long, limit, simulated: &simulated };
+    let vulkan = vulkan::driver().is_some();
+    let rules =
+        Rules { without_nvrtc: &missing, nvrtc: nvrtc.as_ref(), vulkan, long, limit, simulated: &simulated };
 
     let mut total = Tally::default();
     built("test programs", (EVERYTHING, &[]), &rules, &mut total)?;
+    built("tests of the Vulkan backend", (VULKAN, &[]), &rules, &mut total)?;
     built("model checks", (MODEL_CHECKS, MODEL_CHECK_VARIABLES), &rules, &mut total)?;
     every_example(&rules, &mut total)?;
     shown("doc examples", &mut total, || doc_examples(&rules));
@@ -96,6 +100,13 @@ fn fetch() -> Vec<(&'static str, String)> {
 
 /// Which programs a plain run is made of.
 const EVERYTHING: &[&str] = &["--workspace"];
+/// The tests of a backend that is a feature of its own.
+const VULKAN: &[&str] = &[
+    "--package=cuforge-oracle",
+    "--package=cuforge-tests",
+    "--features=cuforge-oracle/wgpu,cuforge-tests/vulkan",
+    "--test=vulkan",
+];
 /// The model checks: other atomics, so a build of their own beside the usual one.
 const MODEL_CHECKS: &[&str] =
     &["--package", "cuforge-core", "--test", "loom", "--release", "--target-dir", "target/loom"];

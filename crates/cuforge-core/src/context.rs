@@ -51,9 +51,22 @@ pub struct FunctionBound {
     pub max_ulp: f64,
 }
 
+/// Which document says how exact a backend's functions are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Accuracy {
+    /// NVIDIA's tables of CUDA C functions and PTX instructions.
+    #[default]
+    Cuda,
+    /// WGSL's accuracy table, which every implementation keeps.
+    Wgsl,
+}
+
 /// Which arithmetic a run used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arithmetic {
+    /// How exact functions are, apart from `bounds`.
+    pub accuracy: Accuracy,
     /// Multiply and add may have been fused.
     pub fused: bool,
     /// Subnormals may have been flushed to zero.

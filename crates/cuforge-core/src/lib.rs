@@ -59,7 +59,8 @@ pub use allocator::{
 pub use compiler::{CompileFailure, CompileFailureKind, CompileOptions, CompileRequest, KernelCompiler};
 pub use compute::{Arguments, Compute, Elapsed, ElapsedSource, Extent};
 pub use context::{
-    Arithmetic, BuildOptions, Evidence, FunctionBound, OracleContext, OracleContextExt, Prepared, Sampling,
+    Accuracy, Arithmetic, BuildOptions, Evidence, FunctionBound, OracleContext, OracleContextExt, Prepared,
+    Sampling,
 };
 pub use element::Element;
 pub use error::{ContextError, ContextErrorKind};

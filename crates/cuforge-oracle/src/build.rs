@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cuforge_core::{
-    Arithmetic, ContextError, ContextErrorKind, Digest, KernelSpec, OracleContext, Prepared, Schedule,
+    Accuracy, Arithmetic, ContextError, ContextErrorKind, Digest, KernelSpec, OracleContext, Prepared,
+    Schedule,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -84,9 +85,10 @@ fn error_model(case: &Case, arithmetic: &Arithmetic) -> ErrorModel {
     if let Some(model) = case.model() {
         return *model;
     }
-    let base = match (case.format(), arithmetic.fast_math) {
-        (Format::F32, true) => ErrorModel::fast_f32(),
-        (format, _) => ErrorModel::native(format),
+    let base = match (case.format(), arithmetic.accuracy, arithmetic.fast_math) {
+        (Format::F32, Accuracy::Wgsl, _) => ErrorModel::wgsl_f32(),
+        (Format::F32, _, true) => ErrorModel::fast_f32(),
+        (format, ..) => ErrorModel::native(format),
     };
     let flush = base.flush_to_zero() || arithmetic.flush_to_zero;
     arithmetic.bounds.iter().fold(base.with_flush_to_zero(flush), |model, bound| {

@@ -68,6 +68,8 @@ mod verdict;
 mod verify;
 
 pub use adapters::{CudaContext, SimContext, SimContextBuilder, SimError};
+#[cfg(feature = "wgpu")]
+pub use adapters::{WgpuContext, WgpuContextBuilder, WgpuError};
 pub use blame::{Blame, Leg, Legs};
 pub use build::source_digest;
 pub use case::{Case, CaseBuilder, ShippedPtx};

@@ -90,6 +90,15 @@ pub enum Limit {
     },
     /// An absolute error for arguments of magnitude up to pi; nothing is stated beyond.
     AbsoluteWithinPi(f64),
+    /// An absolute error, or `base + slope * |argument|` units in the last place where that is more.
+    AbsoluteOrUlpsByArgument {
+        /// Absolute error.
+        absolute: f64,
+        /// Units at an argument of zero.
+        base: f64,
+        /// Further units per unit of the argument's magnitude.
+        slope: f64,
+    },
     /// Units in the last place for divisors of magnitude `2^-126` to `2^126`; above, the result may be zero instead;
     /// below, nothing is stated.
     UlpsForModerateDivisor(f64),
@@ -114,6 +123,9 @@ impl Limit {
                 let near = if largest >= 0.5 && smallest <= 2.0 { absolute } else { 0.0 };
                 let far = if smallest < 0.5 || largest > 2.0 { ulps * format.ulp(result) } else { 0.0 };
                 near.max(far)
+            }
+            Self::AbsoluteOrUlpsByArgument { absolute, base, slope } => {
+                absolute.max((base + slope * largest) * format.ulp(result))
             }
             Self::AbsoluteWithinPi(absolute) if largest <= std::f64::consts::PI => absolute,
             Self::UlpsForModerateDivisor(ulps) if smallest >= power_of_two(-126) => {
@@ -168,6 +180,7 @@ const INTRINSICS: &str =
     "CUDA C++ Programming Guide 12.9, mathematical functions, intrinsic functions of -use_fast_math table";
 const PTX: &str = "PTX ISA 8.8, floating point instructions";
 const IEEE: &str = "IEEE 754-2019, section 5.4: correctly rounded";
+const WGSL: &str = "WGSL, floating point accuracy, tables of expressions and built-in functions";
 const NONE: &str = "no published bound";
 
 const TWO_TO_MINUS_21_41: f64 = 3.588_9e-7;
@@ -217,6 +230,31 @@ impl ErrorModel {
                 stated(Limit::AbsoluteWithinPi(TWO_TO_MINUS_21_19), INTRINSICS),
                 // The library version is the closer one; either may be chosen by the compiler.
                 stated(Limit::Relative(power_of_two(-11)), PTX),
+            ],
+        }
+    }
+
+    /// `f32` as any implementation of WGSL may compute it: subnormals flushed, and functions within the accuracy table.
+    #[must_use]
+    pub const fn wgsl_f32() -> Self {
+        let by_argument = Limit::UlpsByArgument { base: 3.0, slope: 2.0 };
+        let logarithm = Limit::AbsoluteNearOne { absolute: power_of_two(-21), ulps: 3.0 };
+        Self {
+            format: Format::F32,
+            flush_to_zero: true,
+            limits: [
+                stated(Limit::UlpsForModerateDivisor(2.5), WGSL),
+                // Inherited from 1.0 / inverseSqrt(x): two units, then two and a half, each up to 2^-23 of the value.
+                stated(Limit::Relative(5.0 * power_of_two(-23)), WGSL),
+                stated(Limit::Ulps(2.0), WGSL),
+                stated(by_argument, WGSL),
+                stated(by_argument, WGSL),
+                stated(logarithm, WGSL),
+                stated(logarithm, WGSL),
+                stated(Limit::AbsoluteWithinPi(power_of_two(-11)), WGSL),
+                stated(Limit::AbsoluteWithinPi(power_of_two(-11)), WGSL),
+                // The worse of 1e-5 and what sinh(x) / cosh(x) inherits from four exponentials and a division.
+                stated(Limit::AbsoluteOrUlpsByArgument { absolute: 1e-5, base: 32.0, slope: 16.0 }, WGSL),
             ],
         }
     }

@@ -42,6 +42,7 @@ mod operands;
 mod operator;
 mod overrides;
 mod place;
+mod portable;
 mod prelude;
 mod range;
 mod rendered;
@@ -58,6 +59,7 @@ mod writer;
 use cuforge_core::{KernelSpec, Parameter, Schedule, SharedMemory};
 
 pub use error::{EmitError, Place};
+pub use portable::{Portable, UniformBinding, portable};
 pub use unit::Bounds;
 
 /// A kernel in CUDA C, and how it is called.

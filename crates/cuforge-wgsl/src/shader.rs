@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use cuforge_core::{KernelSpec, Language, Schedule};
+use naga::back::PipelineConstants;
 use naga::valid::{Capabilities, FunctionInfo, ModuleInfo, ValidationFlags, Validator};
 use naga::{EntryPoint, Module, ShaderStage, Span};
 
@@ -14,6 +15,8 @@ use crate::source::Lines;
 #[derive(Debug)]
 pub(crate) struct Shader {
     pub(crate) module: Module,
+    /// What the schedule gave its overrides, by name or number.
+    pub(crate) given: PipelineConstants,
     info: ModuleInfo,
     lines: Lines,
     entry: usize,
@@ -38,12 +41,12 @@ impl Shader {
             name: name.to_owned(),
             known: module.entry_points.iter().filter(|e| is_compute(e)).map(|e| e.name.clone()).collect(),
         })?;
-        let constants = overrides::from_schedule(spec.id(), &module, name, schedule)?;
+        let given = overrides::from_schedule(spec.id(), &module, name, schedule)?;
         let info = Validator::new(ValidationFlags::all(), Capabilities::all())
             .validate(&module)
             .map_err(|error| invalid(&error, text, spec.id(), &lines))?;
         let stage = Some((ShaderStage::Compute, name));
-        let done = naga::back::pipeline_constants::process_overrides(&module, &info, stage, &constants)
+        let done = naga::back::pipeline_constants::process_overrides(&module, &info, stage, &given)
             .map(|(module, info)| (owned(module), owned(info)))
             .map_err(|error| match error {
                 naga::back::pipeline_constants::PipelineConstantError::ValidationError(error) => {
@@ -58,7 +61,7 @@ impl Shader {
         if declared != schedule.workgroup_size {
             return Err(EmitError::WorkgroupSize { declared, schedule: schedule.workgroup_size });
         }
-        Ok(Self { module, info, lines, entry })
+        Ok(Self { module, given, info, lines, entry })
     }
 
     /// The entry point.

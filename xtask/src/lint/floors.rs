@@ -94,7 +94,13 @@ pub(crate) const HOUSE: &[Room] = &[
     Room {
         name: "cuforge-oracle",
         floor: 3,
-        may_use: Allowed::These(&["cuforge-core", "cuforge-sim", "cuforge-compile", "cuforge"]),
+        may_use: Allowed::These(&[
+            "cuforge-core",
+            "cuforge-sim",
+            "cuforge-wgsl",
+            "cuforge-compile",
+            "cuforge",
+        ]),
         forbidden: &[CUDARC, LOADER, NAGA],
         ..PLAIN
     },

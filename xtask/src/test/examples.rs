@@ -178,7 +178,14 @@ mod tests {
                 executable: "/bin/sh".into(),
             }
         };
-        let rules = Rules { without_nvrtc: &[], nvrtc: None, long: false, limit: LIMIT, simulated: &[] };
+        let rules = Rules {
+            without_nvrtc: &[],
+            nvrtc: None,
+            vulkan: false,
+            long: false,
+            limit: LIMIT,
+            simulated: &[],
+        };
         let place = folder.join("place");
         let (tally, _) = run(&example("pwd>out"), &place, &rules);
         assert_eq!(tally.to_string(), "1 passed, 0 failed, 0 skipped");

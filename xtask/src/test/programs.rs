@@ -172,6 +172,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) without_nvrtc: &'a [(&'static str, String)],
     /// The variable that names the pinned NVRTC to a program, and its value; `None` when there is none.
     pub(crate) nvrtc: Option<&'a (&'static str, PathBuf)>,
+    /// Whether there is a Vulkan driver.
+    pub(crate) vulkan: bool,
     /// Whether tests that are only run at full length do run.
     pub(crate) long: bool,
     /// When a test program is stopped.
@@ -196,6 +198,8 @@ impl Rules<'_> {
     fn allow(&self, reason: &str) -> bool {
         match reason.split(':').next().unwrap_or(reason) {
             "needs NVRTC" => self.missing(reason).is_none(),
+            "needs Vulkan" => self.vulkan,
+            "needs Vulkan and NVRTC" => self.vulkan && self.missing(reason).is_none(),
             "long" => self.long,
             "needs a recording" => env::var_os("CUFORGE_SIM_VECTORS").is_some(),
             _ => false,
@@ -213,6 +217,9 @@ impl Rules<'_> {
         match (reason.split(':').next().unwrap_or(reason), self.missing(reason)) {
             ("", _) => "ignored without a reason".to_owned(),
             ("needs NVRTC", Some((version, why))) => format!("{reason} (no {version}: {why})"),
+            ("needs Vulkan" | "needs Vulkan and NVRTC", _) if !self.vulkan => {
+                format!("{reason} (no driver; Debian's mesa-vulkan-drivers brings one for CPUs)")
+            }
             ("long", _) => format!("{reason} (run with --long)"),
             ("needs a GPU", _) => format!("{reason} (cargo xtask gpu-test runs them)"),
             _ => reason.to_owned(),
@@ -342,6 +349,7 @@ mod tests {
         Rules {
             without_nvrtc: without,
             nvrtc: None,
+            vulkan: false,
             long: false,
             limit: Duration::from_secs(60),
             simulated: &[],

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cuforge::Session;
 use cuforge::launch::{LaunchError, Pipeline};
 use cuforge_core::{
-    Adapter, Arguments, Arithmetic, BufferView, BuildOptions, Compute, Constraints, ContextError, Elapsed,
-    Evidence, Extent, KernelSpec, Language, OracleContext, Prepared, Request, Schedule,
+    Accuracy, Adapter, Arguments, Arithmetic, BufferView, BuildOptions, Compute, Constraints, ContextError,
+    Elapsed, Evidence, Extent, KernelSpec, Language, OracleContext, Prepared, Request, Schedule,
 };
 
 use super::clock::ClockProbe;
@@ -109,6 +109,7 @@ impl OracleContext for CudaContext {
         let ptx = image.ptx.as_deref().unwrap_or_default();
         let evidence = Evidence {
             arithmetic: Arithmetic {
+                accuracy: Accuracy::Cuda,
                 fused: written || options.fmad || options.fast_math,
                 flush_to_zero: if written { flushes(ptx) } else { options.fast_math },
                 fast_math: options.fast_math && !written,

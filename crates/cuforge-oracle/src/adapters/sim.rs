@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cuforge_core::{
-    Adapter, Arithmetic, Backend, BufferView, BuildOptions, CompileRequest, Compute, ComputeCapability,
-    Constraints, ContextError, ContextErrorKind, DeviceType, Digest, Evidence, FunctionBound, KernelCompiler,
-    KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage, OracleContext, ParameterLayout,
-    Prepared, Refusal, Request, Schedule, Target,
+    Accuracy, Adapter, Arithmetic, Backend, BufferView, BuildOptions, CompileRequest, Compute,
+    ComputeCapability, Constraints, ContextError, ContextErrorKind, DeviceType, Digest, Evidence,
+    FunctionBound, KernelCompiler, KernelSpec, Language, Ledger, LedgerError, LedgerLimits, ModuleImage,
+    OracleContext, ParameterLayout, Prepared, Refusal, Request, Schedule, Target,
 };
 use cuforge_sim::ptx::Module;
 use cuforge_sim::{LaunchOptions, LoadError, Memory, Program};
 use sha2::{Digest as _, Sha256};
 
 use super::bump::Bump;
-use error::{bind_error, compile_error, memory_error, schedule_error};
+use error::{bind_error, memory_error, schedule_error};
+
+pub(super) use error::compile_error;
 use kernel::{Device, SimKernel};
 
 pub use error::SimError;
@@ -341,6 +343,7 @@ impl OracleContext for SimContext {
         let written = spec.body().language == Language::Ptx;
         let evidence = Evidence {
             arithmetic: Arithmetic {
+                accuracy: Accuracy::Cuda,
                 fused: written || options.fmad || options.fast_math,
                 flush_to_zero: if written { flushes(ptx) } else { options.fast_math },
                 fast_math: options.fast_math && !written,

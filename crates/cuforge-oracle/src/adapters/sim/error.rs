@@ -137,7 +137,7 @@ pub(super) fn bind_error(operation: &'static str, spec: &KernelSpec, source: Bin
     ContextError::new(ContextErrorKind::Misuse, operation, error)
 }
 
-pub(super) fn compile_error(failure: CompileFailure) -> ContextError {
+pub(in crate::adapters) fn compile_error(failure: CompileFailure) -> ContextError {
     let kind = match failure.kind {
         CompileFailureKind::Unavailable => ContextErrorKind::Unavailable,
         CompileFailureKind::Source => ContextErrorKind::Kernel,
