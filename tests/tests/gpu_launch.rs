@@ -9,9 +9,9 @@ use cuforge_core::{
 };
 use cuforge_launch::{Device, LaunchError, LaunchOptions, Stream};
 use gpu_support::{
-    Counting, HOPPER, PLAIN, Rig, Take, allocations, assert_comes_back, image, pack, unless_sanitized,
+    Counting, HOPPER, PLAIN, Rig, Take, allocations, assert_comes_back, image, in_a_new_process, pack,
+    unless_sanitized,
 };
-use std::process::Command;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -396,16 +396,6 @@ fn a_stray_write_loses_the_device_for_good_and_a_new_process_is_well() {
     println!("{names_fault}\n{well}");
     assert!(names_fault.contains("fault was final"), "{names_fault}");
     assert!(well.contains("healthy"), "{well}");
-}
-
-fn in_a_new_process(test: &str) -> String {
-    let program = std::env::current_exe().expect("a test program has a path");
-    let output = Command::new(program)
-        .args(["--exact", test, "--include-ignored", "--nocapture"])
-        .env("CUFORGE_CHILD", "1")
-        .output()
-        .expect("the test program starts");
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]

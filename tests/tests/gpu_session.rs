@@ -57,7 +57,7 @@ fn search_paths() -> SearchPaths {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: processes of its own"]
 fn a_warm_start_reaches_its_first_result_without_nvrtc() {
     if let Some(cache) = std::env::var_os(CHILD) {
         let builder = Session::builder().cache_folder(cache).search_paths(search_paths());

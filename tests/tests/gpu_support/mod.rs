@@ -13,6 +13,7 @@ use cuforge_launch::{Device, LaunchError, Pipeline, Slab, SlabOptions, Stream};
 pub(crate) use first_fit::FirstFit;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,4 +182,15 @@ pub(crate) fn image(text: &str) -> Arc<ModuleImage> {
 /// Scalars one after the other, as arguments want them.
 pub(crate) fn pack(words: &[u32]) -> Vec<u8> {
     bytemuck::cast_slice(words).to_vec()
+}
+
+/// What a test of this program prints in a process of its own, in which `CUFORGE_CHILD` is set.
+pub(crate) fn in_a_new_process(test: &str) -> String {
+    let program = std::env::current_exe().expect("a test program has a path");
+    let output = Command::new(program)
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .env("CUFORGE_CHILD", "1")
+        .output()
+        .expect("the test program starts");
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

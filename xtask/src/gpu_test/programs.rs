@@ -159,6 +159,7 @@ mod tests {
             (Some("soak: 9 rounds"), true, true),
             (Some("faults on purpose"), true, false),
             (Some("loops on the device"), true, false),
+            (Some("processes of its own"), true, false),
             (Some("clusters"), false, true),
             (None, false, false),
         ] {

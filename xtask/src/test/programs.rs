@@ -183,8 +183,9 @@ pub(crate) struct Rules<'a> {
 }
 
 /// What `needs a GPU: WHY` says of tests that run on every device, the simulated one too, and not under a sanitizer. It
-/// would report a fault on purpose; and it does not follow the body of a loop on the device.
-pub(crate) const BARE: [&str; 2] = ["faults on purpose", "loops on the device"];
+/// would report a fault on purpose; it does not follow the body of a loop on the device; and it looks into no process that a
+/// test starts, so that a test which leaves all work to such processes shows it nothing.
+pub(crate) const BARE: [&str; 3] = ["faults on purpose", "loops on the device", "processes of its own"];
 
 /// Whether a test that is ignored for `reason` runs on the simulated device as well; one that says something else of the
 /// GPU that it needs is for silicon.
