@@ -338,3 +338,20 @@ fn a_counter_that_the_body_writes_is_not_taken_to_be_bounded() {
         assert!(emitted.cuda_c.contains(index), "{body}\n{}", emitted.cuda_c);
     }
 }
+
+#[test]
+fn floats_too_large_become_the_largest_integer_that_is_a_float_of_their_type() {
+    let source = "
+        enable f16;
+        @group(0) @binding(0) var<storage, read> h: array<f16>;
+        @group(0) @binding(1) var<storage, read> f: array<f32>;
+        @group(0) @binding(2) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(64)
+        fn k(@builtin(global_invocation_id) id: vec3<u32>) {
+            x[id.x] = u32(f[id.x]) + u32(h[id.x]) + u32(i32(f[id.y]));
+        }";
+    let text = emitted(source).cuda_c;
+    for largest in ["4294967040.0f", "2147483520.0f", "65504.0f"] {
+        assert!(text.contains(largest), "{largest}\n{text}");
+    }
+}

@@ -44,7 +44,7 @@ __device__ To bitcast(From from) {
 }
 
 //@ to
-// A float too large becomes the largest integer that is a float of its type; NaN becomes 0.
+// A float too large becomes the largest integer that is a float of its type; what NaN becomes nobody says.
 template <class To>
 struct Conversion {
     template <class From>
@@ -78,6 +78,20 @@ struct Conversion<i64> {
     static __device__ i64 of(f32 from) { return __float2ll_rz(::fminf(from, 9223371487098961920.0f)); }
     static __device__ i64 of(f64 from) { return __double2ll_rz(::fmin(from, 9223372036854774784.0)); }
 };
+template <>
+struct Conversion<u16> {
+    template <class From>
+    static __device__ u16 of(From from) { return u16(from); }
+    static __device__ u16 of(f32 from) { return u16(__float2uint_rz(::fminf(from, 65535.0f))); }
+    static __device__ u16 of(f64 from) { return u16(__double2uint_rz(::fmin(from, 65535.0))); }
+};
+template <>
+struct Conversion<i16> {
+    template <class From>
+    static __device__ i16 of(From from) { return i16(from); }
+    static __device__ i16 of(f32 from) { return i16(__float2int_rz(::fmaxf(-32768.0f, ::fminf(from, 32767.0f)))); }
+    static __device__ i16 of(f64 from) { return i16(__double2int_rz(::fmax(-32768.0, ::fmin(from, 32767.0)))); }
+};
 template <class To, class From>
 __device__ To to(From from) { return Conversion<To>::of(from); }
 
@@ -90,3 +104,10 @@ struct Conversion<f16> {
     static __device__ f16 of(i64 from) { return f16(__ll2half_rn(from)); }
     static __device__ f16 of(bool from) { return f16(from ? 1.0f : 0.0f); }
 };
+// Of integers infinity becomes the largest that is a 16-bit float.
+template <class To>
+__device__ To to(f16 from) {
+    const f32 x = f32(from);
+    const bool integer = To(0.5f) == To(0.0f);
+    return Conversion<To>::of(integer ? ::fmaxf(-65504.0f, ::fminf(x, 65504.0f)) : x);
+}
