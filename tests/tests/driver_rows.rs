@@ -63,11 +63,11 @@ rows! { measured,
     an_illegal_address_stays
     /// Stores of a running kernel to mapped memory, and a stream's word, are seen by a host that polls.
     a_polling_host_sees_stores
-    /// `cuFuncGetParamInfo`: offset and size of each parameter, INVALID_VALUE past the last.
+    /// `cuFuncGetParamInfo`: offset and size of each parameter, `INVALID_VALUE` past the last.
     parameters_of_a_kernel
     /// Granularity of 2 MiB, a reservation of 128 GiB, and a kernel across chunks.
     virtual_memory_in_chunks
-    /// PTX 7.8, 8.0 and 9.0 load; 6.0 is INVALID_PTX for sm_90, 9.1 UNSUPPORTED_PTX_VERSION.
+    /// PTX 7.8, 8.0 and 9.0 load; 6.0 is `INVALID_PTX` for `sm_90`, 9.1 `UNSUPPORTED_PTX_VERSION`.
     versions_of_ptx
 }
 

@@ -1,6 +1,6 @@
 //! Settings of the simulated driver reach it from the environment, each of them, and a program sees another machine.
 
-#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program, its helpers included")]
 
 use cuforge_sim_driver::{Library, settings};
 use cuforge_tests::c_program;

@@ -914,7 +914,7 @@ fn a_replay_launched_ahead_waits_for_its_value_and_not_for_ever() {
         for turn in 1..=rounds {
             // Without its value the replay that is on the device already tells nothing.
             early += u32::from(words.load(1).unwrap() >> 32 >= turn);
-            words.store(0, turn << 32 | turn * 3).unwrap();
+            words.store(0, (turn << 32) | (turn * 3)).unwrap();
             if turn < rounds {
                 graph.replay(&mut rig.stream).unwrap();
             }

@@ -1,5 +1,6 @@
 //! Kernels in WGSL on a Vulkan device, by the oracle: reference, Vulkan, and the simulated device on the emitted PTX.
 #![cfg(feature = "vulkan")]
+#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
 
 use std::sync::Arc;
 

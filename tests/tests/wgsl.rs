@@ -1,5 +1,7 @@
 //! Kernels in WGSL, emitted as CUDA C, compiled by NVRTC and run on the simulated device.
 
+#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
+
 use std::sync::Arc;
 
 use cuforge_core::{Constant, Element, Extent, KernelCompiler, KernelSpec, Schedule};

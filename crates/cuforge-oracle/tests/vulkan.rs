@@ -1,5 +1,6 @@
 //! The Vulkan backend: copies, bindings, timestamps, and errors, on whatever Vulkan device there is.
 #![cfg(feature = "wgpu")]
+#![allow(clippy::unwrap_used, reason = "a test program, its helpers included")]
 
 use cuforge_core::{
     Access, Arguments, BuildOptions, ContextErrorKind, Element, Extent, KernelSpec, OracleContext,

@@ -4,6 +4,7 @@
 //! many registers of which width go in and come out, and a new instruction is a new entry in the decoder's tables.
 
 use crate::alu::conversion::Conversion;
+pub(crate) use crate::atomic::{Atomic, AtomicKind, PairAtomic};
 use crate::gate::{Bulk, ClusterOp, Gate};
 use crate::lanes::{L32, L64, Mask};
 pub(crate) use crate::place::{
@@ -52,43 +53,6 @@ pub(crate) type Test64 = fn(&L64, &L64) -> Mask;
 pub(crate) enum Test {
     Narrow(Test32, R32, R32),
     Wide(Test64, R64, R64),
-}
-
-/// What an atomic does to the word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AtomicKind {
-    /// `old -> f(old, b)` on 32 bits or fewer.
-    Narrow(fn(u32, u32) -> u32),
-    /// `old -> f(old, b)` on 64 bits.
-    Wide(fn(u64, u64) -> u64),
-    /// Compare with `b`, and swap in `c`.
-    Cas,
-}
-
-/// `atom` or `red`.
-#[derive(Clone, Debug)]
-pub(crate) struct Atomic {
-    pub(crate) access: Access,
-    pub(crate) kind: AtomicKind,
-    /// The same in shared memory.
-    pub(crate) shared_kind: AtomicKind,
-    pub(crate) target: Option<Reg>,
-    pub(crate) b: Reg,
-    pub(crate) c: Option<Reg>,
-    /// The new value does not depend on the old one.
-    pub(crate) replaces: bool,
-}
-
-/// `atom.exch.b128` and `atom.cas.b128`
-#[derive(Clone, Debug)]
-pub(crate) struct PairAtomic {
-    /// Two elements of 8 bytes.
-    pub(crate) access: Access,
-    pub(crate) target: Option<[R64; 2]>,
-    /// What is put there, or what is compared with.
-    pub(crate) b: [R64; 2],
-    /// What is put there if it was equal.
-    pub(crate) c: Option<[R64; 2]>,
 }
 
 /// How much of its source a copy takes; the rest is zeros.

@@ -1,6 +1,7 @@
 //! Decoded forms around mbarriers: their own instructions, bulk copies, and what a cluster does.
 
-use crate::form::{Access, AtomicKind, Pred, R32, R64, Reg};
+use crate::atomic::AtomicKind;
+use crate::place::{Access, Pred, R32, R64, Reg};
 
 /// The bits of an mbarrier's state that hold its pending arrivals.
 pub(crate) const PENDING_MASK: u32 = (1 << 20) - 1;

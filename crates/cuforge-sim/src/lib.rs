@@ -69,6 +69,7 @@ pub mod ptx;
 
 mod alu;
 mod assigned;
+mod atomic;
 mod attach;
 mod backing;
 mod code;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::prelude::Need;
+use crate::need::Need;
 
 const COMPONENTS: [&str; 4] = ["x", "y", "z", "w"];
 

@@ -2,28 +2,10 @@
 
 use std::fmt::Write as _;
 
-use naga::{ArraySize, Handle, StructMember, Type, TypeInner, VectorSize};
+use naga::{ArraySize, Handle, Type, TypeInner, VectorSize};
 
 use crate::error::EmitError;
-use crate::names::Names;
 use crate::unit::Unit;
-
-/// The names of a structure.
-#[derive(Debug)]
-pub(crate) struct StructNames {
-    pub(crate) name: String,
-    pub(crate) members: Vec<String>,
-}
-
-impl StructNames {
-    pub(crate) fn new(name: String, members: &[StructMember]) -> Self {
-        let mut names = Names::default();
-        // A member of its structure's own name would be a constructor.
-        names.take(&name);
-        let members = members.iter().map(|m| names.take(m.name.as_deref().unwrap_or("member"))).collect();
-        Self { name, members }
-    }
-}
 
 /// Padding beyond this is refused: it would be written out piece by piece.
 const MAX_PADDING_BYTES: u32 = 1024;

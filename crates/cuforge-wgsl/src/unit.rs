@@ -13,7 +13,7 @@ use crate::error::EmitError;
 use crate::names::Names;
 use crate::prelude::{Need, Prelude};
 use crate::shader::Shader;
-use crate::structs::StructNames;
+use crate::struct_names::StructNames;
 
 /// What becomes of an index that is out of bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -13,7 +13,8 @@ const LIMIT_LINES: usize = 400;
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "base", "misc", "helpers", "types"];
 
 /// The reasons for which a test may be left out of a plain run; the test verb knows each of them.
-pub(crate) const IGNORE_REASONS: &[&str] = &["needs NVRTC", "needs a GPU", "needs a recording", "long"];
+pub(crate) const IGNORE_REASONS: &[&str] =
+    &["needs NVRTC", "needs a GPU", "needs Vulkan", "needs a recording", "long"];
 
 /// A text file of the workspace.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::boundary::{Out, exports};
 use crate::codes::{Answer, Code};
 use crate::driver::Driver;
 
-/// Defines functions that answer NOT_SUPPORTED whatever they are given: name, number of arguments, version.
+/// Defines functions that answer `NOT_SUPPORTED` whatever they are given: name, number of arguments, version.
 macro_rules! absent {
     ($($name:ident ( $($argument:ident),* ) since $since:literal)*) => {
         exports! {

@@ -5,17 +5,15 @@
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use crate::boundary::{Out, Text};
-use crate::calls::{self, Plan};
+use crate::calls;
 use crate::codes::{Answer, Code};
 use crate::driver::Driver;
-use crate::exports;
 use crate::settings;
 
 /// Runs a body that must not unwind into C.
-fn guarded<T>(wrong: T, body: impl FnOnce() -> Answer<T>) -> T {
+pub(super) fn guarded<T>(wrong: T, body: impl FnOnce() -> Answer<T>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         _ => wrong,
@@ -39,54 +37,6 @@ pub(crate) extern "C" fn cuforgeSimSet(name: Text, value: Text) -> c_int {
         }
         Ok(c_int::from(!settings::set(name.get()?, value.get()?)))
     })
-}
-
-/// `long long cuforgeSimCalls(const char *function)`: calls of a function so far, of all for null; -1 for a name that
-/// is no function of this driver.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuforgeSimCalls(function: Text) -> i64 {
-    guarded(-1, || match function.get() {
-        Err(_) => Ok(calls::all() as i64),
-        Ok(name) => Ok(exports::named(name).map_or(-1, |entry| entry.site.calls() as i64)),
-    })
-}
-
-/// `int cuforgeSimFail(const char *function, unsigned long long from, unsigned long long count, int code)`: lets the
-/// `from`-th next call of a function (1 is the next one) and `count` in all, or for 0 every one from there on, answer a
-/// code and do nothing; `from` 0 lets it work again. Any code will do, 0 too.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuforgeSimFail(function: Text, from: u64, count: u64, code: c_int) -> c_int {
-    guarded(1, || plan(&function, from, count, Plan::Fail(Code(code))))
-}
-
-/// `int cuforgeSimDelay(const char *function, unsigned long long from, unsigned long long count, unsigned long long
-/// microseconds)`: lets calls take longer.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuforgeSimDelay(function: Text, from: u64, count: u64, microseconds: u64) -> c_int {
-    guarded(1, || plan(&function, from, count, Plan::Delay(Duration::from_micros(microseconds))))
-}
-
-/// `int cuforgeSimLose(const char *function, unsigned long long from, int code)`: loses every device with a code, at
-/// once for null or with the `from`-th next call of a function.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuforgeSimLose(function: Text, from: u64, code: c_int) -> c_int {
-    guarded(1, || match function.get() {
-        Err(_) => {
-            Driver::of_the_process().lose_all(Code(code), "asked for by a test");
-            Ok(0)
-        }
-        Ok(_) => plan(&function, from, 1, Plan::Lose(Code(code))),
-    })
-}
-
-fn plan(function: &Text, from: u64, count: u64, plan: Plan) -> Answer<c_int> {
-    let entry = exports::named(function.get()?).ok_or(Code::NOT_FOUND)?;
-    if from == 0 {
-        calls::forget(entry.site.name);
-    } else {
-        calls::plan(entry.site.name, entry.site.calls().saturating_add(from), count, plan);
-    }
-    Ok(0)
 }
 
 /// `void cuforgeSimHold(int on)`: streams begin no work until it is lifted, or while the host waits in a driver call.
@@ -182,25 +132,4 @@ pub(crate) extern "C" fn cuforgeSimUnmark(address: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuforgeSimRedZone() -> u64 {
     guarded(0, || Ok(Driver::of_the_process().settings().red_zone_bytes))
-}
-
-/// The extension by its names, for `cuGetProcAddress`.
-pub(super) fn extension(name: &str) -> Option<usize> {
-    Some(match name {
-        "cuforgeSimVersion" => cuforgeSimVersion as *const () as usize,
-        "cuforgeSimSet" => cuforgeSimSet as *const () as usize,
-        "cuforgeSimCalls" => cuforgeSimCalls as *const () as usize,
-        "cuforgeSimFail" => cuforgeSimFail as *const () as usize,
-        "cuforgeSimDelay" => cuforgeSimDelay as *const () as usize,
-        "cuforgeSimLose" => cuforgeSimLose as *const () as usize,
-        "cuforgeSimHold" => cuforgeSimHold as *const () as usize,
-        "cuforgeSimCount" => cuforgeSimCount as *const () as usize,
-        "cuforgeSimFault" => cuforgeSimFault as *const () as usize,
-        "cuforgeSimTrace" => cuforgeSimTrace as *const () as usize,
-        "cuforgeSimGuard" => cuforgeSimGuard as *const () as usize,
-        "cuforgeSimMark" => cuforgeSimMark as *const () as usize,
-        "cuforgeSimUnmark" => cuforgeSimUnmark as *const () as usize,
-        "cuforgeSimRedZone" => cuforgeSimRedZone as *const () as usize,
-        _ => return None,
-    })
 }

@@ -1,4 +1,4 @@
-//! The exported functions, by area, and the table of them all.
+//! The exported functions, by area, the table of them all, and what a test asks and plans of one by its name.
 
 pub(crate) mod absent;
 pub(crate) mod contexts;
@@ -21,10 +21,13 @@ pub(crate) mod virtual_memory;
 pub(crate) mod words;
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use crate::boundary::{Entry, Out, Text, exports};
-use crate::codes::Code;
+use crate::calls::{self, Plan};
+use crate::codes::{Answer, Code};
 use crate::driver::Driver;
+use control::guarded;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `.._SYMBOL_NOT_FOUND`, `.._VERSION_NOT_SUFFICIENT`
 const FOUND: c_int = 0;
@@ -94,7 +97,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Entry> {
 fn look_up(name: &str, version: c_int) -> (Option<usize>, c_int) {
     let settings = Driver::of_the_process().settings();
     let hidden = |symbol: &str| settings.hidden.iter().any(|hidden| hidden == symbol);
-    if let Some(address) = control::extension(name).filter(|_| !hidden(name)) {
+    if let Some(address) = extension(name).filter(|_| !hidden(name)) {
         return (Some(address), FOUND);
     }
     let versions =
@@ -114,6 +117,75 @@ fn look_up(name: &str, version: c_int) -> (Option<usize>, c_int) {
         None if too_new => (None, VERSION_TOO_OLD),
         None => (None, NO_SUCH_SYMBOL),
     }
+}
+
+/// `long long cuforgeSimCalls(const char *function)`: calls of a function so far, of all for null; -1 for a name that
+/// is no function of this driver.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimCalls(function: Text) -> i64 {
+    guarded(-1, || match function.get() {
+        Err(_) => Ok(calls::all() as i64),
+        Ok(name) => Ok(named(name).map_or(-1, |entry| entry.site.calls() as i64)),
+    })
+}
+
+/// `int cuforgeSimFail(const char *function, unsigned long long from, unsigned long long count, int code)`: lets the
+/// `from`-th next call of a function (1 is the next one) and `count` in all, or for 0 every one from there on, answer a
+/// code and do nothing; `from` 0 lets it work again. Any code will do, 0 too.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimFail(function: Text, from: u64, count: u64, code: c_int) -> c_int {
+    guarded(1, || plan(&function, from, count, Plan::Fail(Code(code))))
+}
+
+/// `int cuforgeSimDelay(const char *function, unsigned long long from, unsigned long long count, unsigned long long
+/// microseconds)`: lets calls take longer.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimDelay(function: Text, from: u64, count: u64, microseconds: u64) -> c_int {
+    guarded(1, || plan(&function, from, count, Plan::Delay(Duration::from_micros(microseconds))))
+}
+
+/// `int cuforgeSimLose(const char *function, unsigned long long from, int code)`: loses every device with a code, at
+/// once for null or with the `from`-th next call of a function.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuforgeSimLose(function: Text, from: u64, code: c_int) -> c_int {
+    guarded(1, || match function.get() {
+        Err(_) => {
+            Driver::of_the_process().lose_all(Code(code), "asked for by a test");
+            Ok(0)
+        }
+        Ok(_) => plan(&function, from, 1, Plan::Lose(Code(code))),
+    })
+}
+
+fn plan(function: &Text, from: u64, count: u64, plan: Plan) -> Answer<c_int> {
+    let entry = named(function.get()?).ok_or(Code::NOT_FOUND)?;
+    if from == 0 {
+        calls::forget(entry.site.name);
+    } else {
+        calls::plan(entry.site.name, entry.site.calls().saturating_add(from), count, plan);
+    }
+    Ok(0)
+}
+
+/// The extension by its names, for `cuGetProcAddress`.
+fn extension(name: &str) -> Option<usize> {
+    Some(match name {
+        "cuforgeSimVersion" => control::cuforgeSimVersion as *const () as usize,
+        "cuforgeSimSet" => control::cuforgeSimSet as *const () as usize,
+        "cuforgeSimCalls" => cuforgeSimCalls as *const () as usize,
+        "cuforgeSimFail" => cuforgeSimFail as *const () as usize,
+        "cuforgeSimDelay" => cuforgeSimDelay as *const () as usize,
+        "cuforgeSimLose" => cuforgeSimLose as *const () as usize,
+        "cuforgeSimHold" => control::cuforgeSimHold as *const () as usize,
+        "cuforgeSimCount" => control::cuforgeSimCount as *const () as usize,
+        "cuforgeSimFault" => control::cuforgeSimFault as *const () as usize,
+        "cuforgeSimTrace" => control::cuforgeSimTrace as *const () as usize,
+        "cuforgeSimGuard" => control::cuforgeSimGuard as *const () as usize,
+        "cuforgeSimMark" => control::cuforgeSimMark as *const () as usize,
+        "cuforgeSimUnmark" => control::cuforgeSimUnmark as *const () as usize,
+        "cuforgeSimRedZone" => control::cuforgeSimRedZone as *const () as usize,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -138,7 +210,7 @@ mod tests {
         assert_eq!(look_up("cuMemAlloc_v2", 12_000).0, Some(at("cuMemAlloc_v2")));
         assert_eq!(look_up("cuEventElapsedTime", 12_000).0, Some(at("cuEventElapsedTime")));
         assert_eq!(look_up("cuEventElapsedTime", 12_080).0, Some(at("cuEventElapsedTime_v2")));
-        assert_eq!(look_up("cuforgeSimMark", 12_000), (control::extension("cuforgeSimMark"), FOUND));
+        assert_eq!(look_up("cuforgeSimMark", 12_000), (extension("cuforgeSimMark"), FOUND));
         assert_eq!(look_up("cuFuncGetParamInfo", 12_000), (None, VERSION_TOO_OLD));
         assert_eq!(look_up("cuGLInit", 13_000), (None, NO_SUCH_SYMBOL));
     }
