@@ -43,7 +43,7 @@ fn judged(source: &'static str, block: u32, elements: u32) -> Report {
 }
 
 #[test]
-#[ignore = "needs Vulkan and NVRTC: 12.9.86"]
+#[ignore = "needs Vulkan: and NVRTC 12.9.86"]
 fn affine_passes_on_vulkan_with_three_legs_that_agree() {
     for (block, elements) in [(256, 4095), (96, 1000), (64, 300)] {
         let report = judged(AFFINE, block, elements);
@@ -54,7 +54,7 @@ fn affine_passes_on_vulkan_with_three_legs_that_agree() {
 }
 
 #[test]
-#[ignore = "needs Vulkan and NVRTC: 12.9.86"]
+#[ignore = "needs Vulkan: and NVRTC 12.9.86"]
 fn a_wrong_kernel_fails_on_vulkan_and_the_kernel_is_blamed() {
     let wrong = AFFINE.replace("* params.scale", "+ params.scale");
     assert_ne!(wrong, AFFINE);

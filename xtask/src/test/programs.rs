@@ -199,8 +199,7 @@ impl Rules<'_> {
     fn allow(&self, reason: &str) -> bool {
         match reason.split(':').next().unwrap_or(reason) {
             "needs NVRTC" => self.missing(reason).is_none(),
-            "needs Vulkan" => self.vulkan,
-            "needs Vulkan and NVRTC" => self.vulkan && self.missing(reason).is_none(),
+            "needs Vulkan" => self.vulkan && (!reason.contains("NVRTC") || self.missing(reason).is_none()),
             "long" => self.long,
             "needs a recording" => env::var_os("CUFORGE_SIM_VECTORS").is_some(),
             _ => false,
@@ -218,7 +217,7 @@ impl Rules<'_> {
         match (reason.split(':').next().unwrap_or(reason), self.missing(reason)) {
             ("", _) => "ignored without a reason".to_owned(),
             ("needs NVRTC", Some((version, why))) => format!("{reason} (no {version}: {why})"),
-            ("needs Vulkan" | "needs Vulkan and NVRTC", _) if !self.vulkan => {
+            ("needs Vulkan", _) if !self.vulkan => {
                 format!("{reason} (no driver; Debian's mesa-vulkan-drivers brings one for CPUs)")
             }
             ("long", _) => format!("{reason} (run with --long)"),
