@@ -6,7 +6,7 @@ mod gpu_support;
 
 use cuforge_core::{Access, Arguments, BufferView, Element, Extent, Request};
 use cuforge_launch::{Mailbox, Pipeline, Prefetcher, Stream};
-use gpu_support::{Counting, PLAIN, Rig, Take, allocations, pack, unless_sanitized};
+use gpu_support::{Counting, PLAIN, Rig, Take, allocations, pack, side_by_side, unless_sanitized};
 use std::time::Instant;
 
 #[global_allocator]
@@ -177,7 +177,7 @@ fn without_the_guard_of_the_readers_results_are_wrong() {
     }
     let wrong = rig.read::<u32>(&wrong)[0];
     println!("{wrong} words wrong");
-    assert!(wrong > 0);
+    assert!(wrong > 0 || !side_by_side());
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn without_the_guard_of_the_copy_results_are_wrong() {
     }
     let wrong = rig.read::<u32>(&wrong)[0];
     println!("{wrong} words wrong");
-    assert!(wrong > 0);
+    assert!(wrong > 0 || !side_by_side());
 }
 
 #[test]

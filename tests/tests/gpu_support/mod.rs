@@ -146,6 +146,12 @@ pub(crate) fn unless_sanitized(rounds: u32, few: u32) -> u32 {
     if std::env::var_os("CUFORGE_SANITIZER").is_some() { rounds.min(few) } else { rounds }
 }
 
+/// Whether work on two streams may run at a time: initcheck ends each copy and kernel before the next begins, so that nothing is
+/// seen running and no missing guard is seen missing.
+pub(crate) fn side_by_side() -> bool {
+    std::env::var_os("CUFORGE_SANITIZER").is_none_or(|tool| tool != "initcheck")
+}
+
 /// The device has `before` bytes free again but for less than `mib` MiB. Other processes use it too, so that one look says
 /// little: within ten seconds is enough.
 pub(crate) fn assert_comes_back(device: &Device, before: u64, mib: u64) {
