@@ -67,7 +67,7 @@ extern "C" __global__ void append(u32 *list, const u32 *at, u32 capacity)
 extern "C" __global__ void count_down(u32 *word)
 {
     BEGIN;
-    if (*word > 0) {
+    if (threadIdx.x == 0 && *word > 0) {
         *word -= 1;
     }
 }

@@ -175,9 +175,10 @@ fn a_c_program_of_the_driver_api_runs_unchanged() {
 
 /// NVRTC with its cache on opens the driver and initialises it: here the simulated one.
 #[test]
-#[ignore = "needs NVRTC"]
+#[ignore = "needs NVRTC: 12.9.86"]
 fn a_c_program_with_nvrtc_compiles_loads_launches_and_sees_its_assertion_fail() {
-    for toolchain in [OLDER, NEWER] {
+    // PTX of a newer one is refused by the driver of CUDA 13.0 that is played.
+    for toolchain in [OLDER] {
         let library = driver("nvrtc");
         let program = c_program::compile("nvrtc", &library).unwrap();
         let output = c_program::run(&program, &library, &[toolchain.library().unwrap()]).unwrap();

@@ -113,7 +113,7 @@ fn left_by(case: &Case, context: &mut CudaContext) -> (Vec<Vec<u8>>, Arc<[u8]>) 
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: machine code"]
 fn machine_code_that_was_not_optimised_leaves_the_same_bits() {
     let compiler = Compiler::find_with(&SearchPaths::default(), CacheOptions::default()).unwrap();
     // SAFETY: its images are what NVRTC made of the sources.

@@ -106,6 +106,7 @@ fn every_function_may_be_missing_and_each_is_named() {
         "cuGraphGetEdges",
         "cuGraphNodeGetType",
         "cuGraphAddChildGraphNode",
+        "cuGraphChildGraphNodeGetGraph",
         "cuGraphAddNode_v2",
         "cuGraphConditionalHandleCreate",
         "cuGraphMemsetNodeGetParams",
