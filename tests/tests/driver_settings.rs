@@ -76,6 +76,8 @@ fn calls_fail_take_longer_lose_the_device_and_are_written_down_as_the_environmen
     assert_eq!(["first allocation", "second allocation"].map(once), ["2", "0"]);
     let always = machine(&[("FAIL", "cuMemAlloc_v2@2+=4242")]);
     assert_eq!(["first allocation", "second allocation", "too much"].map(always), ["0", "4242", "4242"]);
+    // The very first call of a process is planned like any other.
+    assert_eq!(machine(&[("FAIL", "cuInit@1=999")])("init"), "999");
     let lost = machine(&[("LOSE", "cuEventCreate@1=214"), ("CHECKS", "bounds")]);
     assert_eq!(["race", "event"].map(lost), ["0", "214"]);
     let start = Instant::now();
@@ -84,7 +86,7 @@ fn calls_fail_take_longer_lose_the_device_and_are_written_down_as_the_environmen
     let file = program().0.folder().join("trace");
     assert_eq!(machine(&[("TRACE", file.to_str().unwrap())])("init"), "0");
     let trace = std::fs::read_to_string(&file).unwrap();
-    for line in ["cuDeviceGetCount(", "cuMemAlloc_v2(", "the kernel turns", "the kernel race"] {
+    for line in ["cuInit(0x0) = 0", "cuMemAlloc_v2(", "the kernel turns", "the kernel race"] {
         assert!(trace.contains(line), "{line}: {trace}");
     }
 }

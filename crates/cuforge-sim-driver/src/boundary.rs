@@ -218,6 +218,9 @@ pub(crate) fn enter(
     arguments: &[&dyn Debug],
     body: impl FnOnce(&'static Driver) -> Answer,
 ) -> c_int {
+    // The first call of all makes the driver, which reads what the environment plans: for that call too. A fault in there
+    // is met, and told, again below.
+    let _ = catch_unwind(Driver::of_the_process);
     let plan = site.enter();
     let start = calls::traced().then(Instant::now);
     let work = || -> Answer {
