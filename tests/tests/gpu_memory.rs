@@ -80,7 +80,7 @@ fn fresh_bytes_are_zero_and_the_slab_grows_under_a_running_kernel_without_moving
     assert!(rig.read::<u32>(&first).iter().all(|word| *word == 0));
     let address = rig.slab.address_of(&first).unwrap();
     let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
-    let nanoseconds = u64::from(rig.rounds(300_000_000, 2_000_000)).to_le_bytes();
+    let nanoseconds = u64::from(rig.rounds(300_000_000, 20_000_000)).to_le_bytes();
     let arguments = Arguments { views: &[done], by_value: &nanoseconds };
     let mut bound = spin.bind(&rig.slab, arguments, Extent::Elements(1)).unwrap();
     bound.launch(&mut rig.stream).unwrap();
@@ -191,7 +191,7 @@ fn where_streams_cannot_write_words_events_tell_how_far_they_are() {
     // A kernel that runs is seen as running, and as done afterwards.
     let done = rig.words(1, 0);
     let spin = rig.kernel(PLAIN, "spin", 1, &[Take::Buffer, Take::Scalar(Element::U64)]);
-    let nanoseconds = u64::from(rig.rounds(300_000_000, 2_000_000)).to_le_bytes();
+    let nanoseconds = u64::from(rig.rounds(300_000_000, 20_000_000)).to_le_bytes();
     let arguments = Arguments { views: &[done], by_value: &nanoseconds };
     spin.launch(&mut rig.stream, &slab, arguments, Extent::Elements(1)).unwrap();
     let ticket = slab.read_later(&mut rig.stream, &done).unwrap();
